@@ -65,7 +65,6 @@ def place(told: Told, task_id: str, stream: str = STREAM) -> Json:
 def end_attempt(
     told: Told, token: Json, end: AttemptEnd = AttemptEnd.FINISHED, result: Any = None, stream: str = STREAM
 ) -> None:
-    """Lets the worker of a placement say how the attempt has ended."""
     ended = AttemptEnded.model_validate({**token, "end": end, "result": result})
     told.tell(ended, role="worker", stream=stream)
 
@@ -76,7 +75,6 @@ def answered(told: Told, command: CommandReceived, capabilities: Capabilities = 
 
 
 def of_kind(kind: type[E], events: Iterable[object]) -> list[E]:
-    """Returns the events that are of this kind."""
     return [event for event in events if isinstance(event, kind)]
 
 

@@ -60,7 +60,6 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture
 async def log() -> AsyncIterator[MemoryLog]:
-    """Gives a log with a dispatcher, and a fleet that runs each task at once."""
     made = await harness.new_log()
     async with harness.dispatcher(made), harness.fleet(made, lambda parameters: float(parameters["run"])):
         yield made

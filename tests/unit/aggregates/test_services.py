@@ -22,7 +22,6 @@ FACES_SERVE = replace(CAPABILITIES, services=frozenset({"faces"}))
 
 
 def answer_to(given: Json, kind: str = SUBMIT) -> Any:
-    """Returns code and path of the refusal of a command, and its message; None if it is accepted."""
     events = answered(Told(), published(1, kind, given), FACES_SERVE)
     if len(events) > 1:
         return None

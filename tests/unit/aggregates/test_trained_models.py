@@ -135,7 +135,6 @@ def test_a_model_of_an_earlier_trial_of_the_same_task_is_not_of_the_later_one() 
 
 
 def finish_with(log: RunLog, name: str, **changed: Any) -> None:
-    """Ends a task of a run that saves a model."""
     token = log.place(name)
     log.tell(saved(token["task_id"], **changed), role="worker")
     log.finish(name)

@@ -48,7 +48,6 @@ def record_of(
     decision: tuple[str, int, int] | None = None,
     partition: int = 3,
 ) -> Record:
-    """Gives a record as if it was read; the role is the first that may write it unless it is given."""
     written_by = sorted(message.written_by) if isinstance(message, Event) else []
     decision_id, index, count = decision or ("", 0, 1)
     _, _, headers = encode(
@@ -76,7 +75,6 @@ class Told:
     next_offset: int = 0
 
     def tell(self, *messages: Message, role: str = "", stream: str = STREAM) -> list[Outcome]:
-        """Appends messages as one decision (or one alone) and folds them."""
         name = f"d-{self.next_offset}" if len(messages) > 1 else ""
         found = []
         for index, message in enumerate(messages):
@@ -85,7 +83,6 @@ class Told:
         return found
 
     def fold(self, record: Record) -> Outcome:
-        """Appends and folds a record at the next offset."""
         record.offset = self.next_offset
         record.append_time_ms = FIRST_MS + self.next_offset
         self.next_offset += 1
@@ -96,17 +93,14 @@ class Told:
 
     @property
     def now_ms(self) -> int:
-        """The append time that the next record will get."""
         return FIRST_MS + self.next_offset
 
     @property
     def stream(self) -> Stream:
-        """The stream that the tests are about."""
         return self.streams.by_id[STREAM]
 
     @property
     def search(self) -> Search:
-        """Its search."""
         found = search_of(self.stream)
         assert found is not None
         return found
@@ -122,7 +116,6 @@ def task_id(trial: int) -> str:
 
 
 def received(number: int = 1, **changed: Any) -> CommandReceived:
-    """Gives a publication of a command, at offset `number` of the commands topic."""
     fields: dict[str, Any] = {
         "command_id": f"c-{number}",
         "command_type": "trackside.start-search.v1",
@@ -142,17 +135,14 @@ def accepted(number: int = 1, place: int | None = None) -> CommandAccepted:
 
 
 def started(**changed: Any) -> SearchStarted:
-    """Gives the start of the search."""
     return SearchStarted(command_id="c-1", search=spec(**changed), seed=7)
 
 
 def suggested(trial: int) -> TrialSuggested:
-    """Gives the suggestion of a trial."""
     return TrialSuggested(trial=trial, parameters={"lr": trial / 10}, seen=0)
 
 
 def submitted(trial: int | None = 0, **changed: Any) -> tasks.TaskSubmitted:
-    """Gives the task of a trial, as its suggestion brings it."""
     fields: dict[str, Any] = {
         "task_id": task_id(trial or 0),
         "task_type": "digits",
@@ -163,26 +153,22 @@ def submitted(trial: int | None = 0, **changed: Any) -> tasks.TaskSubmitted:
 
 
 def trial_of(task: Task) -> int | None:
-    """Gives the number of the trial that a task runs, or ran last."""
     return number_of(task.part, TRIAL)
 
 
 def assigned(
     trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1"
 ) -> tasks.TaskAssigned:
-    """Gives a placement on worker w1."""
     where = token(trial, attempt, placement, incarnation)
     return tasks.TaskAssigned(**where, worker_id="w1", device_ids=["cpu-0"], seen=0)
 
 
 def token(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1") -> dict[str, Any]:
-    """Gives the fields that name a placement."""
     where = {"attempt": attempt, "placement": placement, "incarnation": incarnation}
     return {"task_id": task_id(trial), **where}
 
 
 def begun(trial: int = 0, **which: Any) -> tasks.TaskAccepted:
-    """Gives the worker's word that it starts a placement."""
     return tasks.TaskAccepted(**token(trial, **which))
 
 
@@ -193,7 +179,6 @@ def adopted(
     worker: str = "w1",
     **which: Any,
 ) -> tasks.AttemptAdopted:
-    """Gives the word of a worker's next incarnation that it has a placement now."""
     where = token(trial, **which, incarnation=incarnation)
     return tasks.AttemptAdopted(**where, worker_id=worker, earlier=earlier)
 
@@ -201,7 +186,6 @@ def adopted(
 def status(
     value: tasks.TaskStatus, trial: int = 0, interrupts: int = 0, **which: Any
 ) -> tasks.TaskStatusChanged:
-    """Gives a phase of an attempt."""
     return tasks.TaskStatusChanged(**token(trial, **which), status=value, interrupts=interrupts)
 
 
@@ -223,14 +207,12 @@ def report(
 def ended(
     end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED, trial: int = 0, **which: Any
 ) -> tasks.AttemptEnded:
-    """Gives the end of an attempt."""
     return tasks.AttemptEnded(**token(trial, **which), end=end)
 
 
 def recall(
     trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
 ) -> tasks.TaskRecallRequested:
-    """Gives the scheduler's wish to have a placement back; it names no incarnation."""
     return tasks.TaskRecallRequested(
         task_id=task_id(trial), attempt=attempt, placement=placement, reason="free"
     )
@@ -239,7 +221,6 @@ def recall(
 def preemption(
     trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
 ) -> tasks.TaskPreemptionRequested:
-    """Gives the scheduler's wish that a placement makes room; it names no incarnation."""
     return tasks.TaskPreemptionRequested(
         task_id=task_id(trial), attempt=attempt, placement=placement, by="urgent"
     )
@@ -248,7 +229,6 @@ def preemption(
 def interrupted(
     number: int = 1, trial: int = 0, resource: Literal["host", "device"] = "device", **which: Any
 ) -> tasks.TaskInterrupted:
-    """Gives the worker's word that an attempt ran out of memory in training and will train again."""
     return tasks.TaskInterrupted(
         **token(trial, **which),
         interrupt=number,
@@ -259,12 +239,10 @@ def interrupted(
 
 
 def unschedulable(trial: int = 0, attempt: int = 1, number: int = 1) -> tasks.TaskUnschedulable:
-    """Gives the scheduler's word that nothing there could run a task."""
     return tasks.TaskUnschedulable(task_id=task_id(trial), attempt=attempt, number=number, message="no GPU")
 
 
 def over(trial: int, value: float | None = None, how: TrialStatus = TrialStatus.SUCCEEDED) -> TrialEnded:
-    """Gives the end of a trial."""
     return TrialEnded(trial=trial, status=how, value=value)
 
 
@@ -294,7 +272,6 @@ def task_active(**changed: Any) -> Told:
 def finish(
     told: Told, trial: int, value: float | None, end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED
 ) -> None:
-    """Tells a waiting trial's life to its end."""
     told.tell(assigned(trial))
     told.tell(begun(trial))
     told.tell(report(0, value, trial, final=True))

@@ -19,7 +19,6 @@ def definition(number: int = 1) -> PipelineSpec:
 def defined(
     change: int = 1, version: int = 1, number: int | None = None, max_runs: int = 2
 ) -> PipelineDefined:
-    """Returns that a definition is the current one; its content is of the version, or of `number`."""
     content = definition(version if number is None else number)
     return PipelineDefined(
         command_id="c-1",
@@ -32,22 +31,18 @@ def defined(
 
 
 def numbered(number: int, version: int = 1, **more: Any) -> RunNumbered:
-    """Returns that a pipeline is to have a run."""
     return RunNumbered(command_id="c-2", number=number, run=run_id(STREAM, number), version=version, **more)
 
 
 def asked(number: int) -> ChildRequested:
-    """Returns that the stream of a run is to begin."""
     return ChildRequested(child_id=run_id(STREAM, number), kind="run", body={})
 
 
 def run_over(number: int, status: str = "SUCCEEDED") -> ChildEnded:
-    """Returns that a run is over."""
     return ChildEnded(child_id=run_id(STREAM, number), status=status, result={})
 
 
 def pipeline_defined(versions: int = 1, max_runs: int = 2) -> Told:
-    """Tells of a pipeline with so many versions."""
     told = Told()
     told.tell(received())
     told.tell(accepted(), defined(max_runs=max_runs))
@@ -57,6 +52,5 @@ def pipeline_defined(versions: int = 1, max_runs: int = 2) -> Told:
 
 
 def pipeline(told: Told) -> DefinedPipeline:
-    """Returns the pipeline of a log."""
     assert isinstance(told.stream.root, DefinedPipeline)
     return told.stream.root

@@ -4,17 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.unit.domain import (
-    plausible_adoptions,
-    plausible_artifacts,
-    plausible_batches,
-    plausible_changes,
-    plausible_datasets,
-    plausible_models,
-    plausible_pipelines,
-    plausible_requests,
-    plausible_summaries,
-)
+from tests.unit import domain
 from tests.unit.domain.given import (
     FIRST_MS,
     STREAM,
@@ -58,24 +48,21 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.state import GOES_ON, Search, search_of
 from trackside.aggregates.summary.state import summary_of
+from trackside.contracts import tasks
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.message import Envelope, Message, Record
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskRefused,
-    TaskReturned,
-    TaskStatus,
-    TaskStopRequested,
-    TimeLimitReached,
-)
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
 Move = list[Message]
 RETRIED = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")
 LIMITS = ("queue_timeout_s", "run_timeout_s")
-BEGINNINGS = plausible_models.REGISTERED, plausible_summaries.FOUND, defined(), plausible_datasets.REGISTERED
+BEGINNINGS = (
+    domain.plausible_models.REGISTERED,
+    domain.plausible_summaries.FOUND,
+    defined(),
+    domain.plausible_datasets.REGISTERED,
+)
 
 
 @dataclass
@@ -105,8 +92,8 @@ class Chance:
 
     def _tell(self, told: Told, move: Move) -> None:
         if move:
-            ends = isinstance(move[0], AttemptEnded)
-            lost = getattr(move[0], "end", None) in (AttemptEnd.LOST, AttemptEnd.REFUSED)
+            ends = isinstance(move[0], tasks.AttemptEnded)
+            lost = getattr(move[0], "end", None) in (tasks.AttemptEnd.LOST, tasks.AttemptEnd.REFUSED)
             role = "scheduler" if lost or (ends and self.random.random() < 0.1) else ""
             told.tell(*move, role=role)
 
@@ -116,29 +103,29 @@ class Chance:
         moves: list[Move] = []
         if self.random.random() < 0.05:
             moves.append([self._received()])
-        moves += plausible_changes.annotations(self.random, stream)
+        moves += domain.plausible_changes.annotations(self.random, stream)
         if stream.unanswered:
             moves.append(self._answer(stream))
         if search_of(stream) is not None and not stream.closed:
             moves += self._of_search(stream, stream.root)
-            moves += plausible_changes.changes(self.random, stream.root, told.now_ms)
-            for name in plausible_requests.open_tasks(stream.root):
+            moves += domain.plausible_changes.changes(self.random, stream.root, told.now_ms)
+            for name in domain.plausible_requests.open_tasks(stream.root):
                 if name in stream.tasks:
                     moves += self._of_task(stream.tasks[name], told.now_ms)
         if batch_of(stream) is not None and not stream.closed:
-            moves += plausible_batches.moves(self.random, stream)
+            moves += domain.plausible_batches.moves(self.random, stream)
             for name in sorted(stream.root.open):
                 moves += self._of_task(stream.tasks[name], told.now_ms)
         if dataset_of(stream) is not None:
-            moves += plausible_datasets.moves(self.random, stream)
+            moves += domain.plausible_datasets.moves(self.random, stream)
             for task in stream.tasks.values():
                 moves += [] if task.state is TaskState.ENDED else self._of_task(task, told.now_ms)
         if model_of(stream) is not None:
-            moves += plausible_models.moves(self.random, stream)
+            moves += domain.plausible_models.moves(self.random, stream)
         if summary_of(stream) is not None:
-            moves += plausible_summaries.moves(self.random, stream)
+            moves += domain.plausible_summaries.moves(self.random, stream)
         if pipeline_of(stream) is not None:
-            moves += plausible_pipelines.moves(self.random, stream, told.now_ms)
+            moves += domain.plausible_pipelines.moves(self.random, stream, told.now_ms)
         return self.random.choice(moves) if moves else [self._received()]
 
     def _received(self) -> Message:
@@ -163,8 +150,8 @@ class Chance:
                 if self.random.random() < 0.1:
                     return [answer, beginning]
             if self.random.random() < 0.4:
-                return [answer, plausible_batches.batch(self.random, self._needs())]
-            return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
+                return [answer, domain.plausible_batches.batch(self.random, self._needs())]
+            return [answer, started(**domain.plausible_changes.limits(self.random), **self._needs())]
         if self.random.random() < 0.5:
             return [answer]
         fields = answer.model_dump() | {"code": "already_exists", "path": "$", "message": ""}
@@ -189,10 +176,10 @@ class Chance:
             moves += [[asked, submitted(number, needs=search.spec.needs, step_limit=limit)]] * 3
             # It would continue a trial that has not ended, which none can.
             moves += [[asked.model_copy(update={"from_checkpoint": TrialCheckpoint(trial=number)})]]
-            moves += plausible_requests.next_trial(self.random, stream, number, seen)
+            moves += domain.plausible_requests.next_trial(self.random, stream, number, seen)
             if self.random.random() < 0.05:
                 moves.append([SearchExhausted(trials=number, seen=seen)])
-            moves += plausible_changes.advice(self.random, search, number)
+            moves += domain.plausible_changes.advice(self.random, search, number)
         elif not search.active and search.next_added is None and search.status not in GOES_ON:
             stopping = search.status is SearchStatus.STOPPING
             how = SearchStatus.STOPPED if stopping else SearchStatus.DONE
@@ -219,14 +206,14 @@ class Chance:
             case TaskState.ACTIVE:
                 moves = self._of_active(task, trial, where)
             case TaskState.ENDED:
-                how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
+                how = TrialStatus.SUCCEEDED if task.end is tasks.AttemptEnd.FINISHED else TrialStatus.FAILED
                 end = over(trial, task.final, how)
-                return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
+                return [[end.model_copy(update={"values": domain.plausible_changes.values(self.random)})]] * 2
         if task.place is not None:
-            moves += plausible_adoptions.of_task(self.random, task, where)
-        moves += plausible_changes.holds(self.random, task)
+            moves += domain.plausible_adoptions.of_task(self.random, task, where)
+        moves += domain.plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
-            moves += [[plausible_requests.limit_of(task)]] * 2
+            moves += [[domain.plausible_requests.limit_of(task)]] * 2
         return [[about(task.task_id, event) for event in move] for move in moves]
 
     def _of_queued(self, task: Task, trial: int) -> list[Move]:
@@ -235,7 +222,7 @@ class Chance:
         if self.random.random() < 0.3:
             moves.append([unschedulable(trial, attempt, task.attempt.unschedulable + 1)])
         if placement > 1:
-            given_up = ended(AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
+            given_up = ended(tasks.AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
             moves.append([given_up])
         return moves
 
@@ -243,13 +230,13 @@ class Chance:
         moves: list[Move] = [
             [begun(trial, **where)],
             [begun(trial, **where)],
-            [TaskRefused(**token(trial, **where), code="busy", message="")],
+            [tasks.TaskRefused(**token(trial, **where), code="busy", message="")],
             [recall(trial, **where)],
             self._end(trial, where),
-            [TaskStopRequested(task_id=task.task_id, reason="user")],
+            [tasks.TaskStopRequested(task_id=task.task_id, reason="user")],
         ]
         if task.attempt.recalled:
-            moves += [[TaskReturned(**token(trial, **where))]] * 2
+            moves += [[tasks.TaskReturned(**token(trial, **where))]] * 2
         return moves
 
     def _of_active(self, task: Task, trial: int, where: dict[str, Any]) -> list[Move]:
@@ -257,19 +244,19 @@ class Chance:
         at = {"attempt": where["attempt"], "placement": where["placement"], "interrupts": interrupts}
         at["requests"] = task.taken
         step = task.reports[-1][0] + 1 if task.reports else 0
-        phase = TaskStatus(self.random.randint(task.attempt.reached, 9))
+        phase = tasks.TaskStatus(self.random.randint(task.attempt.reached, 9))
         moves: list[Move] = [[report(step, self.random.random(), trial, **at)], self._end(trial, where)]
-        moves += plausible_requests.of_task(self.random, task, where)
-        moves += plausible_artifacts.of_task(self.random, task, where)
+        moves += domain.plausible_requests.of_task(self.random, task, where)
+        moves += domain.plausible_artifacts.of_task(self.random, task, where)
         if task.attempt.resumed is not None and not task.reports and self.random.random() < 0.5:
             moves.append([report(task.attempt.resumed.step - 1, 0.5, trial, **at)])
         if phase > task.attempt.reached:
             moves.append([status(phase, trial, interrupts, **where)])
         if not task.has_final:
             final = report(step, self.random.random(), trial, final=True, **at)
-            moves.append([final.model_copy(update=plausible_changes.beside(self.random))])
+            moves.append([final.model_copy(update=domain.plausible_changes.beside(self.random))])
         if self.random.random() < 0.1:
-            moves.append([TaskStopRequested(task_id=task.task_id, reason="assessor")])
+            moves.append([tasks.TaskStopRequested(task_id=task.task_id, reason="assessor")])
         if self.random.random() < 0.2:
             moves.append([preemption(trial, **where)])
         if self.random.random() < 0.2:
@@ -277,7 +264,7 @@ class Chance:
         return moves
 
     def _end(self, trial: int, where: dict[str, Any]) -> Move:
-        end = self.random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, *AttemptEnd])
+        end = self.random.choice([tasks.AttemptEnd.FINISHED, tasks.AttemptEnd.FINISHED, *tasks.AttemptEnd])
         return [ended(end, trial, **where)]
 
     def _stray(self, told: Told, stream: Stream | None) -> None:
@@ -328,19 +315,21 @@ class Chance:
         of_a_task: list[Message] = [
             assigned(trial, where["attempt"], random.randint(1, 3), where["incarnation"]),
             begun(trial, **where),
-            TaskRefused(**token(trial, **where), code="busy", message=""),
-            status(TaskStatus(random.randrange(10)), trial, **where),
-            *[status(TaskStatus.TRAINING, trial, random.randrange(3), **where)] * 3,
+            tasks.TaskRefused(**token(trial, **where), code="busy", message=""),
+            status(tasks.TaskStatus(random.randrange(10)), trial, **where),
+            *[status(tasks.TaskStatus.TRAINING, trial, random.randrange(3), **where)] * 3,
             report(random.randrange(4), 0.5, trial, **at),
             *[report(random.randrange(4), 0.5, trial, final=True, **at)] * 2,
-            ended(random.choice(list(AttemptEnd)), trial, **where),
+            ended(random.choice(list(tasks.AttemptEnd)), trial, **where),
             recall(trial, **where),
-            TaskReturned(**token(trial, **where)),
+            tasks.TaskReturned(**token(trial, **where)),
             preemption(trial, **where),
             interrupted(random.randint(1, 2), trial, **where),
             interrupted(random.randint(2, 4), trial, **where),
             unschedulable(trial, where["attempt"]),
-            TimeLimitReached(task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS),
+            tasks.TimeLimitReached(
+                task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS
+            ),
         ]
         if stream is not None and (batch_of(stream) or dataset_of(stream)) is not None:
             known = random.choice([*stream.tasks, "none"])
@@ -351,12 +340,12 @@ class Chance:
             stops = [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
             guesses += stops * 2
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
-        guesses += plausible_requests.wrong(random, known_task, where) * 3
-        guesses += plausible_adoptions.wrong(known_task, where)
-        guesses += plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
-        guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
+        guesses += domain.plausible_requests.wrong(random, known_task, where) * 3
+        guesses += domain.plausible_adoptions.wrong(known_task, where)
+        guesses += domain.plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
+        guesses += domain.plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
         if random.random() < 0.3:
-            guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
+            guesses += [tasks.TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
         return random.choice(guesses)
 
     def _guesses_of(self, stream: Stream | None) -> list[Message]:
@@ -364,19 +353,18 @@ class Chance:
         if stream is None or stream.root is None:
             return [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         if batch_of(stream) is not None:
-            return plausible_batches.guesses(self.random, stream, self._needs()) * 6
+            return domain.plausible_batches.guesses(self.random, stream, self._needs()) * 6
         if dataset_of(stream) is not None:
-            return plausible_datasets.guesses(self.random, stream) * 6
+            return domain.plausible_datasets.guesses(self.random, stream) * 6
         if model_of(stream) is not None:
-            return plausible_models.guesses(self.random, stream) * 6
+            return domain.plausible_models.guesses(self.random, stream) * 6
         if summary_of(stream) is not None:
-            return plausible_summaries.guesses(self.random, stream) * 6
+            return domain.plausible_summaries.guesses(self.random, stream) * 6
         if pipeline_of(stream) is not None:
-            return plausible_pipelines.guesses(self.random, stream) * 6
+            return domain.plausible_pipelines.guesses(self.random, stream) * 6
         return []
 
     def _near(self, task: Task | None) -> dict[str, Any]:
-        """Draws a placement: the one that a task has, or one that lies beside it."""
         random = self.random
         attempt, placement = (task.attempt.number, task.attempt.placement) if task is not None else (1, 1)
         incarnation = task.place.incarnation if task is not None and task.place is not None else "i-0"
@@ -389,12 +377,10 @@ class Chance:
 
 
 def about(task_id: str, event: Message) -> Message:
-    """Gives an event with another task's name."""
     return event.model_copy(update={"task_id": task_id}) if hasattr(event, "task_id") else event
 
 
 def _copied(record: Record) -> Record:
-    """Gives a record to append once more; where it lands is filled in when it is folded."""
     return Record(
         record.topic, record.partition, 0, 0, Envelope(dict(record.envelope.headers)), record.message
     )

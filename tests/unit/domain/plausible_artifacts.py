@@ -29,7 +29,6 @@ def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
 
 
 def saved(random: Random, task: Task, where: dict[str, Any]) -> ArtifactSaved:
-    """Draws what the placement saves next: most often a checkpoint."""
     is_checkpoint, digest = random.random() < 0.7, random.choice(DIGESTS)
     name = "checkpoint" if is_checkpoint else random.choice(["model", "notes"])
     known = task.artifacts.get(name)

@@ -4,21 +4,9 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.advice import is_deadlocked
 from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.messages import (
-    Assessor,
-    Objective,
-    PastTrial,
-    SearchPaused,
-    SearchResumed,
-    SearchSpaceUpdated,
-    SearchTimeLimitReached,
-    SearchUpdated,
-    TrialAdded,
-    TrialsImported,
-    TrialsRequested,
-)
 from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search
 from trackside.contracts.labels import StreamAnnotated
@@ -34,11 +22,14 @@ def limits(random: Random) -> dict[str, Any]:
     """Draws how many trials a search has, a longest duration of some records, a goal hard to reach."""
     found: dict[str, Any] = {"max_trials": random.randint(1, 20)}
     if random.random() < 0.5:
-        found["assessor"] = Assessor()
+        found["assessor"] = messages.Assessor()
     if random.random() < 0.3:
         found["max_duration_s"] = random.uniform(0.02, 0.3)
     if random.random() < 0.3:
-        found["objectives"] = [Objective(name="a"), Objective(name="b", direction="minimize")]
+        found["objectives"] = [
+            messages.Objective(name="a"),
+            messages.Objective(name="b", direction="minimize"),
+        ]
     return found | ({"goal": 0.99} if random.random() < 0.2 else {})
 
 
@@ -50,7 +41,6 @@ def beside(random: Random) -> dict[str, Any]:
 
 
 def values(random: Random) -> list[float | str | None]:
-    """Draws the values of two objectives."""
     return [random.random(), random.choice([random.random(), random.random(), "inf", None])]
 
 
@@ -62,17 +52,17 @@ def change(random: Random, search: Search, number: int) -> Message:
     most = {"max_trials": max(1, spec.max_trials + random.randint(-2, 4)), "max_duration_s": duration_s}
     return random.choice(
         [
-            TrialsRequested(**known, count=random.randint(1, 3)),
-            SearchSpaceUpdated(
+            messages.TrialsRequested(**known, count=random.randint(1, 3)),
+            messages.SearchSpaceUpdated(
                 **known,
                 space_version=search.space_version + 1,
                 space={"lr": Uniform(type="uniform", low=0.0, high=high)},
             ),
-            TrialsImported(**known, trials=[PastTrial(parameters={"lr": 0.5}, value=0.25)]),
-            TrialAdded(**known, parameters={"lr": 9.0}, tell_tuner=random.random() < 0.5),
-            SearchUpdated(**known, concurrency=random.randint(1, 5), **most, goal=_goal(random)),
-            SearchPaused(**known, running=random.choice(["finish", "return"])),
-            SearchResumed(**known),
+            messages.TrialsImported(**known, trials=[messages.PastTrial(parameters={"lr": 0.5}, value=0.25)]),
+            messages.TrialAdded(**known, parameters={"lr": 9.0}, tell_tuner=random.random() < 0.5),
+            messages.SearchUpdated(**known, concurrency=random.randint(1, 5), **most, goal=_goal(random)),
+            messages.SearchPaused(**known, running=random.choice(["finish", "return"])),
+            messages.SearchResumed(**known),
         ]
     )
 
@@ -91,9 +81,9 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
     if random.random() < 0.15:
         found += [[assessment_failed(random, search)]] * 2
     if search.paused:
-        found += [[SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
+        found += [[messages.SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
     if search.due_ms is not None and now_ms >= search.due_ms:
-        found += [[SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
+        found += [[messages.SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
     return found
 
 
@@ -127,7 +117,6 @@ def advice(random: Random, search: Search, number: int) -> list[Move]:
 
 
 def failure(trial: int, number: int, seen: int) -> SuggestionFailed:
-    """Gives the word that a tuner raised, for so many times."""
     return SuggestionFailed(trial=trial, failure=number, code="tuner_failed", message="it raised", seen=seen)
 
 
@@ -145,7 +134,9 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
     found: list[Message] = []
     if search is not None:
         found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]
-        found.append(SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1])))
+        found.append(
+            messages.SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1]))
+        )
         trial, seen = max(0, len(search.trials) - random.choice([0, 0, 0, 1])), (search.opened or [0])[-1]
         found += [failure(trial, search.failures + 2, seen), SuggestionDeferred(trial=trial, seen=seen)]
     if task is not None:
@@ -164,14 +155,12 @@ def _goal(random: Random) -> float | None:
 
 
 def annotations(random: Random, stream: Stream) -> list[Move]:
-    """Returns now and then a change of the labels of a stream that has begun, also after its end."""
     if not stream.kind or random.random() > 0.03:
         return []
     return [[annotation(random, random.choice([*stream.commands, "c-unknown"]))]]
 
 
 def annotation(random: Random, command_id: str = "c-1") -> StreamAnnotated:
-    """Draws a change of the labels of a stream."""
     tags = ["baseline", "draft", "paper"]
     return StreamAnnotated(
         command_id=command_id,

@@ -92,7 +92,6 @@ def _of_schedules(random: Random, root: DefinedPipeline, now_ms: int) -> list[Mo
 
 
 def guesses(random: Random, stream: Stream[DefinedPipeline]) -> list[Message]:
-    """Returns events of a pipeline out of their order, or about runs and versions that it may not have."""
     root = stream.root
     number, version = random.randint(1, root.numbered + 2), random.randint(1, len(root.versions) + 2)
     change = root.changes + random.randrange(3)

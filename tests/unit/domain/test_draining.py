@@ -20,14 +20,12 @@ FLEET = Capabilities(devices=("digits-1/cpu-0",), device_names=frozenset({"cpu-0
 def answer(
     told: Told, command: DrainCommand, fleet: Capabilities = FLEET
 ) -> list[Event] | tuple[Problem, ...]:
-    """Tells that a command was received, and returns what is decided."""
     number = told.next_offset
     told.tell(received(number))
     return decide(told.stream, command, f"c-{number}", fleet)
 
 
 def tell(told: Told, command: DrainCommand) -> list[Outcome]:
-    """Tells a command with what follows from it."""
     events = answer(told, command)
     assert isinstance(events, list)
     return told.tell(*events)

@@ -53,7 +53,6 @@ def ended_search() -> Told:
 
 
 def ask(told: Told, command_id: str = "c-forget", **changed: Any) -> CommandReceived:
-    """Tells that a command to forget the stream was received."""
     event = received(
         told.next_offset,
         command_id=command_id,
@@ -66,13 +65,11 @@ def ask(told: Told, command_id: str = "c-forget", **changed: Any) -> CommandRece
 
 
 def decided(told: Told, stream: Stream | None = None) -> list[Event]:
-    """Returns what is decided about the stream now."""
     (proposal,) = react(stream or told.stream, CAPABILITIES, AGGREGATES)
     return list(proposal.events)
 
 
 def forget(told: Told) -> StreamForgotten:
-    """Asks for the stream to be forgotten, and tells what is decided then."""
     ask(told)
     (event,) = decided(told)
     assert isinstance(event, StreamForgotten)
@@ -81,7 +78,6 @@ def forget(told: Told) -> StreamForgotten:
 
 
 def refusal(told: Told) -> CommandRefused:
-    """Asks for the stream to be forgotten, and returns why that is refused."""
     ask(told)
     (event,) = decided(told)
     assert isinstance(event, CommandRefused)

@@ -17,6 +17,7 @@ from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.plausible_forgetting import ForgettingChance
 from tests.unit.domain.plausible_parking import ParkingChance
+from trackside import domain
 from trackside.aggregates.batch import evolve as batch
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.registry import AGGREGATES
@@ -25,16 +26,6 @@ from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
-from trackside.domain import (
-    child,
-    command,
-    fold,
-    reports,
-    task_acceptance,
-    task_artifacts,
-    task_events,
-    task_reuse,
-)
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump, load, pack
@@ -44,17 +35,17 @@ SEEDS = st.integers(0, 2**32)
 CHANCES: dict[int, type[Chance]] = {0: ParkingChance, 1: ForgettingChance}
 MODULES: tuple[ModuleType, ...] = (
     batch,
-    child,
-    command,
-    fold,
-    reports,
+    domain.child,
+    domain.command,
+    domain.fold,
+    domain.reports,
     search,
     search_advice,
     search_changes,
-    task_acceptance,
-    task_artifacts,
-    task_events,
-    task_reuse,
+    domain.task_acceptance,
+    domain.task_artifacts,
+    domain.task_events,
+    domain.task_reuse,
 )
 UNREACHABLE = {
     # `fold` asks for these before it hands an event on, so that no history leads there.

@@ -47,7 +47,6 @@ def write(told: Told, stream: str, *events: Event, role: str = "dispatcher") -> 
 
 
 def start(told: Told, stream: str, number: int, **more: str) -> None:
-    """Starts a repeat with one run."""
     body = {"task_type": "digits", **more}
     write(told, stream, published(number, StartRepeat.wire_type(), {"times": 1, **body}))
     react(told, stream)
@@ -55,7 +54,6 @@ def start(told: Told, stream: str, number: int, **more: str) -> None:
 
 
 def react(told: Told, stream: str) -> list[Event]:
-    """Lets the dispatcher answer the commands of a stream, and submit its tasks."""
     written: list[Event] = []
     while proposals := react_to(told.streams.by_id[stream], CAPABILITIES, AGGREGATES):
         assert set(write(told, stream, *proposals[0].events)) == {Outcome.APPLIED}
@@ -64,7 +62,6 @@ def react(told: Told, stream: str) -> list[Event]:
 
 
 def finish(told: Told, stream: str, run: int = 0) -> None:
-    """Finishes the open run of a repeat, which is over after that."""
     token: Json = {"task_id": f"{stream}.{run}", "attempt": 1, "placement": 1, "incarnation": "i-1"}
     placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
     write(told, stream, TaskAssigned.model_validate({**token, **placed}), role="scheduler")
@@ -89,7 +86,6 @@ def pending(streams: Streams) -> list[tuple[str, Proposal]]:
 
 
 def send(told: Told) -> CommandReceived:
-    """Writes the one command that is lacking."""
     [(stream, proposal)] = pending(told.streams)
     [command] = proposal.events
     assert stream == OTHER and isinstance(command, CommandReceived)

@@ -54,7 +54,6 @@ def resumed(step: int, interrupts: int = 0, **which: Any) -> TaskResumed:
 
 
 def lost(told: Told, attempt: int = 1) -> None:
-    """Loses an attempt, and begins the next one."""
     told.tell(ended(AttemptEnd.LOST, attempt=attempt), role="scheduler")
     told.tell(assigned(attempt=attempt + 1))
     told.tell(begun(attempt=attempt + 1))

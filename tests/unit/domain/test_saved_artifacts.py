@@ -43,7 +43,6 @@ def test_a_record_of_an_artifact_that_can_be_none_has_no_effect() -> None:
 
 
 def answer(told: Any, *digests: str) -> list[Event] | tuple[Problem, ...]:
-    """Returns what a command to forget artifacts is answered."""
     return decide(told.stream, ForgetArtifacts(artifacts=list(digests)), "c-9")
 
 

@@ -35,17 +35,14 @@ from trackside.domain.task_instructions import is_unacknowledged
 
 
 def ready(number: int = 1, **which: Any) -> TaskReady:
-    """Returns a service's word that it serves."""
     return TaskReady(**token(**which), number=number, detail={"port": 8_000})
 
 
 def given(number: int = 1) -> InstructionGiven:
-    """Returns an instruction."""
     return InstructionGiven(command_id=f"c-{number}", task_id=task_id(0), number=number, body={"n": number})
 
 
 def answered(number: int = 1, ok: bool = True, **which: Any) -> InstructionAcknowledged:
-    """Returns a task's word on an instruction."""
     return InstructionAcknowledged(**token(**which), number=number, ok=ok, detail={"sha256": "ab"})
 
 

@@ -48,7 +48,6 @@ def applied_events(simulation: Simulation) -> Counter[type[Event]]:
 
 
 def publish(simulation: Simulation, command: Message, command_id: str) -> None:
-    """Has a command land in the log at once."""
     record = RecordWriter("publisher", "simulation").single(STREAM, command, message_id=command_id)
     simulation.log._land((simulation.topics.commands.name, 1), [record], None)
 
@@ -94,7 +93,6 @@ class BatchOfSearches(StreamScenario):
         self._child_ends: dict[str, str] = {}
 
     def command(self) -> SubmitTasks:
-        """Returns the command that submits the batch."""
         searches = [
             {"name": name, "kind": "search", "spec": {**SEARCH, "max_trials": trials}}
             for name, trials in (("a", 3), ("b", self.last_trials))
@@ -103,7 +101,6 @@ class BatchOfSearches(StreamScenario):
         return SubmitTasks.model_validate({"groups": groups})
 
     def take(self, record: Record, stream: Stream) -> None:
-        """Notes how searches ended, and how they did for the batch."""
         event = record.message
         if isinstance(event, SearchEnded):
             self._ends[record.envelope.stream] = event.status.value
@@ -111,7 +108,6 @@ class BatchOfSearches(StreamScenario):
             self._child_ends[event.child_id] = event.status
 
     def violations(self, stream: Stream) -> list[str]:
-        """Returns whether the batch ended otherwise, or its searches otherwise than it has it."""
         batch = batch_of(stream)
         if batch is None or batch.status is not self.ends_as:
             return [f"the batch is {batch and batch.status}"]

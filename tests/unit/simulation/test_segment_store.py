@@ -48,7 +48,6 @@ def test_what_is_forgotten_keeps_its_place_and_counts_as_grown() -> None:
 
 
 def times(*begins: Event) -> tuple[list[int], int]:
-    """Returns how long a task waited and ran, ms, whose worker begins with these events."""
     told: Told = task_queued()
     told.tell(assigned())
     told.tell(*begins)

@@ -52,7 +52,6 @@ def minute(log: JobLog) -> None:
 
 
 def read(log: JobLog) -> JobRecording:
-    """Reads the recorded job."""
     own = [each for each in log.records if each.envelope.headers["ce_partitionkey"] == JOB.encode()]
     found = recorded_job(Stream(JOB, 0), own)
     assert found is not None
@@ -61,13 +60,11 @@ def read(log: JobLog) -> JobRecording:
 
 @cache
 def six_rounds() -> JobRecording:
-    """Returns the recorded job that most tests ask about."""
     return read(recorded())
 
 
 @cache
 def one_round() -> JobRecording:
-    """Returns a job of one round."""
     return read(recorded([0.6]))
 
 
@@ -81,7 +78,6 @@ def verdicts(result: SimulatedJob) -> list[str]:
 
 
 def live(comparison: JobComparison, at: int = -1) -> list[list[str]]:
-    """Returns the models that may be live after each round of a scenario."""
     return [[comparison.name_of(each) for each in one.live] for one in comparison.results[at].rounds]
 
 

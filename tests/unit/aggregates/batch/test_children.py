@@ -51,7 +51,6 @@ def begun(**more: Any) -> Told:
 
 
 def pending(told: Told) -> list[tuple[str, Proposal]]:
-    """Returns what the children of the batch lack, each with the stream that it goes into."""
     return list(stream_commands.pending(told.stream, told.streams.find, AGGREGATES, EVENTS))
 
 
@@ -88,7 +87,6 @@ def finish_task(told: Told, task_id: str, stream: str = STREAM) -> None:
 
 
 def end_search(told: Told) -> None:
-    """Ends the search of the child as a user does who stops it."""
     search = search_of(child_stream(told))
     assert search is not None
     told.tell(messages.SearchStopRequested(command_id="c-9", reason=""), stream=CHILD)

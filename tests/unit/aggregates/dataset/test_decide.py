@@ -69,7 +69,6 @@ def test_the_watcher_gets_the_credential_and_what_it_needs_for_drift() -> None:
     ],
 )
 def test_a_dataset_that_cannot_be_watched_is_refused(changed: Json, code: str, path: str) -> None:
-    """I33, I34."""
     assert (code, path) in problems(DatasetLog().ask(messages.RegisterDataset, BODY | changed))
 
 

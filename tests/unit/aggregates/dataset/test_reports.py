@@ -17,7 +17,6 @@ ODD: list[Any] = [None, True, 0, -1, 2**70, 1.5, "", "5", "\x00", [], [1], {}, {
 
 
 def decided(log: DatasetLog, **detail: Any) -> list[Event]:
-    """Returns what is decided of what the watcher says, but that it is to end."""
     return [event for event in log.say(**detail) if not isinstance(event, TaskStopRequested)]
 
 
@@ -173,7 +172,6 @@ def test_whatever_a_watcher_says_is_decided_once_and_counts(seed: int) -> None:
 
 
 def _drawn(random: Random, depth: int) -> Any:
-    """Draws a value: an odd one, a real one with something odd in it, or a whole one."""
     whole: list[Json] = [end_of(random.randint(0, 9)), {"code": "truncated", "size": random.randint(0, 60)}]
     whole.append({"code": "changed", "sha256": digest(3)})
     if random.random() < 0.3 or not depth:

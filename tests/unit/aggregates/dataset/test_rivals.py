@@ -20,18 +20,7 @@ from tests.unit.aggregates.dataset.given import (
 )
 from tests.unit.aggregates.given import published
 from tests.unit.domain.given import submitted
-from trackside.aggregates.dataset.messages import (
-    DatasetChanged,
-    DatasetDeleted,
-    DatasetEnd,
-    DatasetObserved,
-    DatasetPaused,
-    DatasetResumed,
-    DatasetStatus,
-    PauseDataset,
-    RegisterDataset,
-    ResumeDataset,
-)
+from trackside.aggregates.dataset import messages
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
@@ -49,8 +38,6 @@ LOGS, MOVES = 20, 200
 
 @dataclass
 class LateDispatcher:
-    """A dispatcher that has read the log up to `read`."""
-
     streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
     read: int = 0
 
@@ -70,7 +57,6 @@ class DrawnDataset(DatasetLog):
 
     @property
     def file(self) -> list[str]:
-        """The samples as a watcher reads them."""
         found = self.written[: self.cut]
         return ["other", *found[1:]] if self.rewritten and found else found
 
@@ -91,7 +77,6 @@ class DrawnDataset(DatasetLog):
         return bool(proposals)
 
     def publish(self, kind: type[Command], body: Json | None = None) -> None:
-        """Publishes a command, which is answered later."""
         self.commands += 1
         self.tell(published(self.commands, kind.wire_type(), body or {}))
 
@@ -109,7 +94,7 @@ class DrawnDataset(DatasetLog):
         elif not self.said:
             self._ready()
         elif instruction is not None and instruction.number > self.given:
-            self._verify(instruction.number, DatasetEnd.model_validate(instruction.body["end"]))
+            self._verify(instruction.number, messages.DatasetEnd.model_validate(instruction.body["end"]))
         elif self.reported is not None and len(self.file) != self.reported:
             self._look(self.reported)
         else:
@@ -129,22 +114,24 @@ class DrawnDataset(DatasetLog):
             if self.dataset.watching and self.watcher.state is TaskState.ACTIVE:
                 self.lose()
         else:
-            wanted: list[type[Command]] = [PauseDataset, ResumeDataset, ResumeDataset]
+            wanted: list[type[Command]] = [
+                messages.PauseDataset,
+                messages.ResumeDataset,
+                messages.ResumeDataset,
+            ]
             self.publish(self.random.choice(wanted))
 
     def finish(self) -> None:
-        """Repairs the file, resumes the dataset, and lets all that is open be done."""
         self.cut, self.rewritten = None, False
         for _ in range(200):
             if self.dispatch(self.dispatchers[0], None) or self.watch():
                 continue
-            if self.dataset.status is DatasetStatus.ACTIVE:
+            if self.dataset.status is messages.DatasetStatus.ACTIVE:
                 return
-            self.publish(ResumeDataset)
+            self.publish(messages.ResumeDataset)
         raise AssertionError("it never has enough")
 
     def end(self, lines: list[str], count: int) -> Json:
-        """Returns the end of the first of some samples."""
         text = "".join(f"{line}\n" for line in lines[:count]).encode()
         return {"lines": count, "size": len(text), "sha256": sha256(text).hexdigest()}
 
@@ -153,7 +140,7 @@ class DrawnDataset(DatasetLog):
         event = TaskReady.model_validate({**self.token(), "number": self.said, "detail": detail})
         assert self.tell(event) == [Outcome.APPLIED]
 
-    def _verify(self, number: int, known: DatasetEnd) -> None:
+    def _verify(self, number: int, known: messages.DatasetEnd) -> None:
         file, self.given = self.file, number
         ok = len(file) >= known.lines and self.end(file, known.lines) == known.model_dump(mode="json")
         self.reported = known.lines if ok else None
@@ -182,7 +169,7 @@ def test_late_dispatchers_observe_each_sample_once_and_only_what_is_in_the_file(
     for number in range(LOGS):
         random = Random(f"{seed}/{number}")
         log = DrawnDataset(random=random)
-        log.publish(RegisterDataset, BODY)
+        log.publish(messages.RegisterDataset, BODY)
         log.dispatch(log.dispatchers[0], None)
         for _ in range(MOVES):
             match random.choice(["dispatch", "dispatch", "watch", "watch", "disturb"]):
@@ -197,7 +184,7 @@ def test_late_dispatchers_observe_each_sample_once_and_only_what_is_in_the_file(
         applied = [
             record.message
             for record, outcome in zip(log.records, log.outcomes, strict=True)
-            if outcome is Outcome.APPLIED and isinstance(record.message, DatasetObserved)
+            if outcome is Outcome.APPLIED and isinstance(record.message, messages.DatasetObserved)
         ]
         at = 0
         for event in applied:
@@ -214,9 +201,12 @@ def test_late_dispatchers_observe_each_sample_once_and_only_what_is_in_the_file(
 
 
 APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN
-CHANGED = DatasetChanged(**by(), stop=1, observed_sha256=digest(5), sha256=digest(6))
-PAUSED, DELETED = DatasetPaused(command_id="c-8", change=1), DatasetDeleted(command_id="c-9", change=1)
-RESUMED = DatasetResumed(command_id="c-9", change=1)
+CHANGED = messages.DatasetChanged(**by(), stop=1, observed_sha256=digest(5), sha256=digest(6))
+PAUSED, DELETED = (
+    messages.DatasetPaused(command_id="c-8", change=1),
+    messages.DatasetDeleted(command_id="c-9", change=1),
+)
+RESUMED = messages.DatasetResumed(command_id="c-9", change=1)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +255,7 @@ def test_a_stop_counts_once_and_nothing_is_observed_after_it() -> None:
     assert log.tell(truncated()) == [DUPLICATE]
     assert log.tell(observed(5, 7)) == [OVERTAKEN]
     assert log.tell(refused(stop=2)) == [OVERTAKEN]
-    assert log.dataset.status is DatasetStatus.TRUNCATED
+    assert log.dataset.status is messages.DatasetStatus.TRUNCATED
     assert log.tell(PAUSED) == [OVERTAKEN]
 
 

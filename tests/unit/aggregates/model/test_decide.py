@@ -23,7 +23,6 @@ TASK: Json = {"stream": "digits-1", "task": "digits-1.7", "attempt": 1}
 
 
 def artifact(number: int = 1, **more: Any) -> Json:
-    """Returns a reference to bytes of their own for each number."""
     digest = f"{number:064x}"
     return {"uri": f"{STORED}{digest}", "sha256": digest, "size_bytes": 5_120, **more}
 
@@ -33,13 +32,11 @@ def body(number: int = 1, **more: Any) -> Json:
 
 
 def ask(told: Told, kind: type[Command], asked: Json) -> list[Event]:
-    """Publishes a command and returns what the dispatcher decides of it."""
     number = told.next_offset + 1
     return answered(told, published(number, kind.wire_type(), asked))
 
 
 def do(told: Told, kind: type[Command], asked: Json) -> list[Event]:
-    """Publishes a command that is accepted, and returns the events of its effect."""
     accepted, *events = ask(told, kind, asked)
     assert isinstance(accepted, CommandAccepted), accepted
     return events

@@ -37,12 +37,9 @@ NAME = "nightly"
 
 @dataclass
 class TimedLog(Told):
-    """A log whose append times are set by the test."""
-
     time_ms: int = BEGAN_MS
 
     def fold(self, record: Record) -> Outcome:
-        """Folds a record at the time that it is now."""
         record.offset, record.append_time_ms = self.next_offset, self.time_ms
         self.next_offset += 1
         _, outcome = self.streams.fold(record)
@@ -84,7 +81,6 @@ def spec(**more: Any) -> Json:
 
 
 def runs(events: list[Event]) -> list[int]:
-    """Returns the numbers of the runs that were asked for."""
     return [event.number for event in events if isinstance(event, RunNumbered)]
 
 

@@ -52,19 +52,16 @@ def spec(event: str, **more: Any) -> Json:
 
 
 def waiting(event: str, **more: Any) -> Told:
-    """Returns a pipeline with a schedule that waits for tasks of a search, which has not begun."""
     told = define(parameters={"seed": {"default": 7}})
     do(told, CreateSchedule, {"name": NAME, "schedule": spec(event, **more)})
     return told
 
 
 def task_id(trial: int) -> str:
-    """Names the task of a trial of the search."""
     return f"{SEARCH}.{trial}"
 
 
 def of_search(event: Message) -> Message:
-    """Returns an event of a task as one of the same task of the search."""
     task = task_of(event)
     return event.model_copy(update={"task_id": task.replace(PIPELINE, SEARCH)}) if task else event
 
@@ -97,13 +94,11 @@ def begin(told: Told, parent: str = "", max_trials: int = 500) -> None:
 
 
 def train(told: Told, trial: int = 0) -> None:
-    """Begins the task of a trial."""
     told.tell(suggested(trial), of_search(submitted(trial)), stream=SEARCH)
     tell(told, assigned(trial), begun(trial))
 
 
 def leave(told: Told, trial: int = 0, how: AttemptEnd = AttemptEnd.FINISHED) -> int:
-    """Ends the task of a trial; returns the offset of its end."""
     at = tell(told, report(1_000, 0.5, trial, final=True), attempt_ended(how, trial))
     value = 0.5 if how is AttemptEnd.FINISHED else None
     tell(told, over(trial, value, TrialStatus.FAILED if value is None else TrialStatus.SUCCEEDED))
@@ -121,7 +116,6 @@ def accuracy(step: int, value: float | str, trial: int = 0) -> MetricReported:
 
 
 def watching(event: str, **more: Any) -> Told:
-    """Returns a pipeline with a schedule that waits for tasks of a search, which has begun."""
     told = waiting(event, **more)
     begin(told)
     look(told)

@@ -45,7 +45,6 @@ MODEL, NAME = "faces", "on-model"
 
 
 def tell(told: Told, stream: str, *events: Message) -> None:
-    """Appends events of another stream."""
     for event in events:
         assert told.tell(event, stream=stream) == [Outcome.APPLIED]
 
@@ -60,7 +59,6 @@ def registered(told: Told, model: str = MODEL) -> None:
 
 
 def waiting(event: str = "version", stream: str = MODEL, **more: Any) -> Told:
-    """Returns a pipeline with a schedule that waits for a stream."""
     told = Told()
     define(told, parameters={"seed": {}, "uri": {"default": ""}})
     do(told, CreateSchedule, {"name": NAME, "schedule": spec(event, stream, **more)})
@@ -86,7 +84,6 @@ def look(told: Told) -> list[Event]:
 
 
 def watching(event: str = "version", **more: Any) -> Told:
-    """Returns a pipeline with a schedule that waits for a model, which is registered."""
     told = waiting(event, **more)
     registered(told)
     look(told)
@@ -98,7 +95,6 @@ def fired(events: list[Event]) -> list[ScheduleFired]:
 
 
 def run_of_schedules(told: Told, stream: str, *schedules: str) -> None:
-    """Appends a run that these schedules led to."""
     tell(told, stream, received(told.next_offset + 1))
     origin = RunOrigin(pipeline="other", version=1, number=1, schedules=list(schedules))
     compiled = compile_pipeline(PipelineSpec.model_validate(definition()))
@@ -146,7 +142,6 @@ def test_a_dataset_that_has_more_samples_fires_and_its_pause_does_not() -> None:
 
 
 def begin_watching(told: Told, feed: str) -> None:
-    """Tells that a dataset has a watcher that was given its end."""
     end: Json = {"lines": 0, "size": 0, "sha256": sha256(b"").hexdigest()}
     token: Json = {"task_id": f"{feed}.watch.1", "attempt": 1, "placement": 1, "incarnation": "i-1"}
     task = dataset_watcher(1).model_copy(update={"task_id": token["task_id"]})

@@ -53,12 +53,10 @@ M = TypeVar("M", bound=Message)
 
 
 def digest(text: str) -> str:
-    """Returns the digest of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def condition(metric: str, operator: str, threshold: float) -> Json:
-    """Returns a trigger of a number."""
     return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
 
 
@@ -66,7 +64,6 @@ BETTER = condition("accuracy_delta", ">", 0.1)
 
 
 def job_body(**changed: Any) -> Json:
-    """Returns the definition of a job: 8 of 10 samples train, no triggers, no services."""
     fields: Json = {
         "dataset": {"name": DATASET_ID, "train_prob": 0.8},
         "model": MODEL,
@@ -96,7 +93,6 @@ class JobLog:
     index: StreamIndex = field(init=False)
 
     def __post_init__(self) -> None:
-        """Registers the dataset and a model with one version."""
         self.index = StreamIndex(self.streams)
         self.command(DATASET_ID, RegisterDataset(url="/srv/feed.txt"))
         self.command(MODEL, "trackside.register-model.v1", {})
@@ -105,18 +101,15 @@ class JobLog:
 
     @property
     def stream(self) -> Stream:
-        """The stream of the job."""
         return self.streams.by_id[JOB]
 
     @property
     def job(self) -> IncrementalJob:
-        """The job."""
         found = job_of(self.stream)
         assert found is not None
         return found
 
     def of(self, kind: type[M]) -> list[M]:
-        """Returns the events of a kind that dispatchers have written."""
         return [event for event in self.written if isinstance(event, kind)]
 
     def tell(self, *messages: Message, role: str = "", stream: str = JOB) -> list[Outcome]:
@@ -136,7 +129,6 @@ class JobLog:
         return found
 
     def command(self, stream: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
-        """Publishes a command for a stream, and lets dispatchers write what follows; returns it."""
         self.commands += 1
         at = self.commands
         kind = wanted if isinstance(wanted, str) else wanted.wire_type()
@@ -154,7 +146,6 @@ class JobLog:
         return self.settle()
 
     def refusals(self, wanted: Command | str, body: Json | None = None, stream: str = JOB) -> list[Problem]:
-        """Publishes a command and returns all that it is refused for; nothing if it is accepted."""
         found: list[Problem] = []
         for event in self.command(stream, wanted, body):
             if isinstance(event, CommandRefused):
@@ -163,18 +154,15 @@ class JobLog:
         return found
 
     def refused(self, wanted: Command | str, body: Json | None = None) -> str:
-        """Publishes a command and returns the code that it is refused with; empty if it is accepted."""
         found = self.refusals(wanted, body)
         return found[0].code if found else ""
 
     def create(self, **changed: Any) -> list[Event]:
-        """Creates the job; fails if that is refused."""
         written = self.command(JOB, "trackside.create-incremental-job.v1", job_body(**changed))
         assert not [event for event in written if isinstance(event, CommandRefused)], written
         return written
 
     def settle(self) -> list[Event]:
-        """Lets dispatchers write whatever any stream lacks now, until none lacks anything."""
         events: list[Event] = []
         for _ in range(10_000):
             found = next(self._proposals(), None)
@@ -204,7 +192,6 @@ class JobLog:
                         yield stream.stream_id, proposal
 
     def next_due_ms(self) -> int | None:
-        """Returns when the next time limit of any stream is reached."""
         found = []
         for stream in self.streams.by_id.values():
             aggregate = AGGREGATES.of(stream)
@@ -224,7 +211,6 @@ class JobLog:
         return self.written[written:]
 
     def append(self, count: int) -> list[Event]:
-        """Lets the dataset have so many more samples, as its watcher says; returns what was written."""
         written = len(self.written)
         self.lines += count
         watcher = next(iter(self.streams.by_id[DATASET_ID].tasks.values()))
@@ -236,21 +222,17 @@ class JobLog:
         return self.written[written:]
 
     def next_round(self) -> None:
-        """Lets the dataset have 10 more samples, and workers do all that follows from them."""
         self.append(10)
         self.work()
 
     def first_round(self, **changed: Any) -> None:
-        """Creates the job, and goes through a round of 10 samples."""
         self.create(**changed)
         self.next_round()
 
     def tasks(self) -> list[Task]:
-        """Returns the tasks of the job that have not ended."""
         return [task for task in self.stream.tasks.values() if task.state is not TaskState.ENDED]
 
     def place(self, task: Task, placement: int = 0) -> Json:
-        """Gives a task a device, and lets its worker accept it; returns what names both."""
         attempt, stream = task.attempts[-1], stream_of(task)
         number = placement or attempt.placement or 1
         token: Json = {"task_id": task.task_id, "attempt": attempt.number, "placement": number}
@@ -269,7 +251,6 @@ class JobLog:
         media_type: str = "application/octet-stream",
         **metadata: Any,
     ) -> None:
-        """Lets a task save an artifact."""
         token = self.place(task)
         saved = ArtifactSaved(
             **token,
@@ -286,7 +267,6 @@ class JobLog:
         assert self.tell(saved, role="worker", stream=stream_of(task)) == APPLIED
 
     def end(self, task: Task, result: Json | None = None, error: str = "") -> list[Event]:
-        """Ends a task, with a result or an error; returns what dispatchers write then."""
         token = self.place(task)
         found = None if not error else TaskError(stage="TRAIN", type=error, message=f"it was {error}")
         end = AttemptEnd.FAILED if error else AttemptEnd.FINISHED
@@ -295,7 +275,6 @@ class JobLog:
         return self.settle()
 
     def ready(self, task: Task, **detail: Any) -> list[Event]:
-        """Lets a service say something of itself; returns what dispatchers write then."""
         token = self.place(task)
         number = task.attempts[-1].ready_number + 1
         assert (
@@ -326,7 +305,6 @@ class JobLog:
         return self.written[written:]
 
     def do(self, task: Task) -> bool:
-        """Does the next thing of a task; returns whether there was any."""
         if task.task_type == WRITE_MANIFEST:
             self.end(task, manifest_of(task.parameters))
         elif task.task_type == COPY_MODEL and task.parameters["target"] == "removal":
@@ -365,12 +343,10 @@ class JobLog:
 
 
 def stream_of(task: Task) -> str:
-    """Returns the stream of a task: of the dataset, or of the job."""
     return DATASET_ID if task.task_id.startswith(f"{DATASET_ID}.") else JOB
 
 
 def manifest_of(parameters: Json) -> Json:
-    """Returns what the task that writes samples returns."""
     segments = [SplitRule(**each) for each in parameters["segments"]]
     numbers = [
         str(number)
@@ -387,7 +363,6 @@ def manifest_of(parameters: Json) -> Json:
 
 
 def event_names(events: list[Event]) -> list[str]:
-    """Returns the types of events."""
     return [type(event).__name__ for event in events]
 
 

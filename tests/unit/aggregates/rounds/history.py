@@ -36,17 +36,14 @@ SPEC: dict[str, Any] = {
 
 
 def artifact(version: int) -> ArtifactReference:
-    """Returns the bytes of a version."""
     return ArtifactReference(uri=f"file:///models/{version}", sha256=f"{version:x}" * 64, size_bytes=10)
 
 
 def model(version: int) -> deploy_messages.RoundModel:
-    """Returns a version of the job's model."""
     return deploy_messages.RoundModel(model="digits", version=version, artifact=artifact(version))
 
 
 def definition(**changed: Any) -> JobSpec:
-    """Returns the definition of a job."""
     return JobSpec.model_validate({**SPEC, **changed})
 
 
@@ -75,11 +72,9 @@ class JobHistory:
 
     @property
     def job(self) -> IncrementalJob:
-        """The job as it is now."""
         return self.stream.root
 
     def tell(self, event: Event) -> None:
-        """Folds an event, which must have an effect, and makes its rows."""
         record = record_of(event, self.offset)
         record.append_time_ms = FIRST_MS + self.later_ms + self.offset * 1_000
         record.offset = self.stream.last_offset = self.offset
@@ -103,11 +98,9 @@ class JobHistory:
         rows[key] = table.merged(rows[key], row) if key in rows and _merges(table) else row
 
     def row(self, table: str, *key: object) -> dict[str, Any]:
-        """Returns a row of the job by column."""
         return dict(zip(self.tables[table].columns, self.rows[table][STREAM, *key], strict=True))
 
     def assign(self, samples: int) -> None:
-        """Tells that so many samples have come."""
         pool, share = self.job.pool, share_of(self.spec.dataset.train_prob)
         end = pool.end + samples
         segments = added(pool.segments, pool.end, share)
@@ -126,7 +119,6 @@ class JobHistory:
         )
 
     def fire(self, stage: StageName, **values: float) -> None:
-        """Tells that the trigger of the stage holds, and its samples are written."""
         self.later_ms += 3_600_000 if stage == "train" else 0
         job = self.job
         self.tell(
@@ -151,7 +143,6 @@ class JobHistory:
         )
 
     def train(self) -> None:
-        """Tells of a training, up to its version."""
         self.fire("train", num_of_samples=float(self.job.pool.training))
         going = self.job.round
         assert going is not None
@@ -169,7 +160,6 @@ class JobHistory:
         self.end_stage("train", model=model(version))
 
     def evaluate(self, trained: float, deployed: float) -> None:
-        """Tells of an evaluation with an accuracy of both models."""
         self.fire("eval")
         self.job.stage_state = messages.StageState.RUNNING
         assert self.job.round is not None
@@ -180,12 +170,10 @@ class JobHistory:
     def end_stage(
         self, stage: StageName, status: messages.StageState = messages.StageState.COMPLETED, **said: Any
     ) -> None:
-        """Tells that a stage has ended."""
         assert self.job.round is not None
         self.tell(messages.StageEnded(stage=stage, round=self.job.round.number, status=status, **said))
 
     def decide(self, *, deploy: bool, approval: bool = False) -> None:
-        """Tells whether the model is deployed."""
         going = self.job.round
         assert going is not None
         values = {name: dict(found) for name, found in going.metrics.items()}
@@ -207,7 +195,6 @@ class JobHistory:
         )
 
     def publish(self) -> None:
-        """Tells of the update to the round's model."""
         going = self.job.round
         assert going is not None and going.trained is not None
         targets = targets_of(going.spec.deploy)
@@ -222,7 +209,6 @@ class JobHistory:
         )
 
     def confirm(self) -> None:
-        """Tells that the service has the model of the update, and that it is live."""
         update = self.job.update
         assert update is not None
         sha256 = update.model.artifact.sha256
@@ -231,7 +217,6 @@ class JobHistory:
         self.tell(deploy_messages.ModelDeployed(update=update.number, **live))
 
     def end_round(self, *, deployed: bool) -> None:
-        """Tells that the round is over."""
         self.end_stage("deploy")
         self.tell(
             messages.RoundEnded(number=self.job.rounds, status="completed", stage="deploy", deployed=deployed)
@@ -250,7 +235,6 @@ class JobHistory:
         self.end_round(deployed=better)
 
     def report_hard_examples(self, inferences: int, hard: int) -> None:
-        """Tells what the service has counted in a window."""
         window = self.job.services[SERVICE].counts.windows + 1
         self.tell(
             deploy_messages.HardExamplesReported(

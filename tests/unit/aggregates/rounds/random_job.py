@@ -71,12 +71,10 @@ class RandomJob:
     counted: dict[tuple[str, int, int], tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Creates the job."""
         self.log.next_accuracy = lambda number: self.random.choice(ACCURACIES)
         self.log.create(**self.definition())
 
     def definition(self) -> Json:
-        """Returns a definition of the job with targets, limits and triggers drawn by chance."""
         random = self.random
         replicas = random.choice([0, 1, 2])
         services = [{"name": "api", "task_type": "serve", "replicas": replicas}] if replicas else []
@@ -104,7 +102,6 @@ class RandomJob:
         }
 
     def move(self) -> None:
-        """Lets something happen."""
         chance = self.random.random()
         if chance < 0.1:
             self.log.append(self.random.randint(1, 20))
@@ -207,7 +204,6 @@ class RandomJob:
         self.log.settle()
 
     def come_to_rest(self) -> None:
-        """Lets everything succeed from now on, until nothing is left to do."""
         log = self.log
         if log.job.status is JobStatus.PAUSED:
             log.command(JOB, "trackside.resume-incremental-job.v1", {})

@@ -11,13 +11,11 @@ MINING = "$.deploy.services[0].hard_examples"
 
 
 def refusals(log: JobLog, **definition: Any) -> dict[str, tuple[str, str]]:
-    """Returns the code and the message of each problem of a definition, by its path."""
     found = log.refusals(CREATE, job_body(**definition))
     return {problem.path: (problem.code, problem.message) for problem in found}
 
 
 def mined(log: JobLog, miner: str, **parameters: object) -> dict[str, tuple[str, str]]:
-    """Returns what is refused of a job with a service that has this miner."""
     mining: Json = {"miner": miner, "parameters": parameters}
     service = {"name": "api", "task_type": "serve", "hard_examples": mining}
     return refusals(log, deploy={"services": [service]})
@@ -37,12 +35,10 @@ def test_a_misspelt_miner_is_refused_with_the_one_that_is_meant(
 
 @pytest.mark.parametrize("miner", ["MyThreshold", "Entropy", "ByClass", "IBT2"])
 def test_another_miner_may_be_one_that_only_the_workers_know(log: JobLog, miner: str) -> None:
-    """I40."""
     assert mined(log, miner, what="ever") == {}
 
 
 def test_the_parameters_of_a_miner_are_checked(log: JobLog) -> None:
-    """I40."""
     found = mined(log, "Threshold", threshold_box=0.5, threshold="much")
     code, message = found[f"{MINING}.parameters.threshold_box"]
     assert code == "unknown_field" and "did you mean 'threshold'" in message
@@ -63,6 +59,5 @@ def test_a_place_that_no_store_has_is_refused(log: JobLog, url: str) -> None:
 
 @pytest.mark.parametrize("folder", ["/srv/out", "file:///srv/out", "s3://models", "s3://models/out"])
 def test_folders_of_hosts_and_of_stores_are_taken(log: JobLog, folder: str) -> None:
-    """I33."""
     deploy = {"copy_to": {"url": f"{folder}/live"}, "config": {"url": folder}}
     assert refusals(log, output={"url": folder}, deploy=deploy) == {}

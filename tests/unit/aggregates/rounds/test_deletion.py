@@ -18,14 +18,12 @@ HOT: dict[str, Any] = {"config": {"url": "/srv/hot/", "credential": "minio"}, "t
 
 
 def deleted(log: JobLog, **deploy: Any) -> list[Event]:
-    """Deploys the model of a round, and deletes the job; returns what is written then."""
     log.first_round(deploy=deploy or HOT)
     assert log.job.live.version == 2
     return delete(log)
 
 
 def delete(log: JobLog) -> list[Event]:
-    """Deletes the job; returns what is written then, without the answer to the command."""
     accepted, *written = log.command(JOB, "trackside.delete-incremental-job.v1", {})
     assert isinstance(accepted, CommandAccepted)
     return written

@@ -100,10 +100,7 @@ def test_the_mean_of_numbers_whose_sum_is_too_large_is_exact() -> None:
         ("median(m)", "there is no reducer 'median'; expected one of: mean, max, min"),
         ("Mean(m)", "there is no reducer 'Mean'; expected one of: mean, max, min"),
         ("m[", "'m[' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)"),
-        (
-            "m[1.5]",
-            "'m[1.5]' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)",
-        ),
+        ("m[1.5]", "'m[1.5]' is not a metric; expected NAME, NAME[0]"),
         ("mean(m)[0]", "'mean(m)[0]' is not a metric; "),
         ("m[0][1]", "'m[0][1]' is not a metric; "),
         ("mean( )", "'mean( )' is not a metric; "),
@@ -116,16 +113,11 @@ def test_a_text_that_names_no_metric_is_a_problem(text: str, message: str) -> No
 
 
 def test_a_difference_is_of_each_item() -> None:
-    """I14."""
     trained = {"accuracy": [0.75, 0.5], "loss": 1}
     deployed = {"accuracy": [0.5, 0.75], "loss": 1.5}
-    assert metrics.deltas(trained, deployed) == {"accuracy_delta": [0.25, -0.25], "loss_delta": -0.5}
-    assert metrics.missing_deltas(trained, deployed) == {}
-    assert metrics.with_deltas(trained, deployed) == {
-        **trained,
-        "accuracy_delta": [0.25, -0.25],
-        "loss_delta": -0.5,
-    }
+    found = {"accuracy_delta": [0.25, -0.25], "loss_delta": -0.5}
+    assert (metrics.deltas(trained, deployed), metrics.missing_deltas(trained, deployed)) == (found, {})
+    assert metrics.with_deltas(trained, deployed) == {**trained, **found}
 
 
 @pytest.mark.parametrize(

@@ -22,19 +22,16 @@ OTHER, FREE = "digits-2", {"url": "/srv/out-2"}
 
 @pytest.fixture
 def first(log: given.JobLog) -> given.JobLog:
-    """Returns a log with a job that writes to /srv/out and /srv/live.bin."""
     log.create(deploy=LIVE)
     return log
 
 
 def problems(log: given.JobLog, job: str = OTHER, **changed: Any) -> list[tuple[str, str, str]]:
-    """Returns why another job is refused: codes, paths and messages."""
     found = log.refusals(given.CREATE, given.job_body(**changed), job)
     return [(each.code, each.path, each.message) for each in found]
 
 
 def update(log: given.JobLog, job: str = given.JOB, **changed: Any) -> list[tuple[str, str]]:
-    """Changes a job; returns codes and paths of what that is refused for."""
     found = log.refusals(given.UPDATE, {"job": given.job_body(**changed)}, job)
     return [(each.code, each.path) for each in found]
 
@@ -96,7 +93,6 @@ def test_a_dispatcher_that_starts_again_knows_what_jobs_write(first: given.JobLo
 
 
 def train_a_folder(log: given.JobLog) -> None:
-    """Lets a round train a model that its task saves as a folder."""
     log.append(10)
     while not (found := [task for task in log.tasks() if task.task_type == "train"]):
         assert any(log.do(task) for task in log.tasks())
@@ -112,9 +108,7 @@ def test_a_job_whose_initial_model_is_a_folder_is_refused_if_it_copies_models(lo
     folder = {"model": given.MODEL, "version": 2}
     ((code, path, message),) = problems(log, given.JOB, initial_model=folder, deploy=FILES)
     assert (code, path) == ("folder_model", "$.initial_model")
-    assert message.startswith(
-        f"{given.MODEL}@2 is a folder, and by deploy.copy_to and deploy.config models are"
-    )
+    assert message.startswith(f"{given.MODEL}@2 is a folder, and by deploy.copy_to and deploy.config models")
     assert "save models as one file, or leave deploy.copy_to and deploy.config out" in message
     assert problems(log, given.JOB, initial_model=folder, deploy=SERVICES) == []
     changed = given.job_body(initial_model=folder, deploy={"config": FILES["config"]})

@@ -12,7 +12,6 @@ MOVES = 80
 
 
 def live_through(seed: int, moves: int, *, rivals: bool = False) -> RandomJob:
-    """Returns a job that has lived through moves drawn by chance, and then came to rest."""
     random = Random(seed)
     log = RivalLog() if rivals else None
     if log is not None:

@@ -27,7 +27,6 @@ def log() -> JobLog:
 
 
 def serving(log: JobLog) -> Task:
-    """Returns the task of the service."""
     return next(task for task in log.tasks() if task.task_type == "serve")
 
 

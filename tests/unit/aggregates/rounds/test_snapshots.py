@@ -17,7 +17,6 @@ def size(log: JobLog) -> int:
 
 
 def sizes_after(log: JobLog, *rounds: int) -> list[int]:
-    """Goes through rounds, one a minute; returns the sizes after those of these numbers."""
     found = []
     for number in range(1, max(rounds) + 1):
         log.now_ms += 60_000
@@ -92,7 +91,4 @@ def test_a_set_takes_a_quarter_of_a_byte_a_number() -> None:
     assert not has_number(found, 0)
     assert not has_number(found, -1)
     assert not has_number("", 0)
-
-
-def test_a_number_that_no_version_has_is_left_out() -> None:
     assert with_number("6", -1) == with_number("6", 2**60) == "6"

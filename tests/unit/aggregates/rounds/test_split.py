@@ -52,16 +52,10 @@ def test_each_sample_is_for_one_use_and_counted_as_such(
     end = data.draw(st.integers(begin, total))
     train, evaluation = (list(samples(segments, begin, end, use)) for use in ("train", "eval"))
     assert sorted(train + evaluation) == list(range(begin, end))
-    assert (len(train), len(evaluation)) == (
-        count(segments, begin, end, "train"),
-        count(segments, begin, end, "eval"),
-    )
-    by_one = [at for at in range(begin, end) if _segment_of(segments, at).use_of(at) == "train"]
-    assert by_one == train
-
-
-def _segment_of(segments: list[SplitRule], sample: int) -> SplitRule:
-    return [segment for segment in segments if segment.begin <= sample][-1]
+    counts = [count(segments, begin, end, use) for use in ("train", "eval")]
+    assert [len(train), len(evaluation)] == counts
+    rules = {at: [each for each in segments if each.begin <= at][-1] for at in range(begin, end)}
+    assert [at for at, rule in rules.items() if rule.use_of(at) == "train"] == train
 
 
 @pytest.mark.thorough
@@ -94,19 +88,11 @@ def test_segments_that_are_dropped_change_nothing_for_later_samples(
     assert kept[-1:] == segments[-1:]
 
 
-@pytest.mark.parametrize(
-    ("train_prob", "share"),
-    [
-        (0.8, "4/5"),
-        (0.0, "0"),
-        (1.0, "1"),
-        (0.1, "1/10"),
-        (-0.0, "0"),
-        (0.30000000000000004, "7500000000000001/25000000000000000"),
-    ],
-)
-def test_a_share_is_the_decimal_text_of_a_probability(train_prob: float, share: str) -> None:
-    assert share_of(train_prob) == share
+def test_a_share_is_the_decimal_text_of_a_probability() -> None:
+    shares = {0.8: "4/5", 0.0: "0", 1.0: "1", 0.1: "1/10"}
+    shares[0.30000000000000004] = "7500000000000001/25000000000000000"
+    assert {train_prob: share_of(train_prob) for train_prob in shares} == shares
+    assert share_of(-0.0) == "0"
 
 
 @pytest.mark.parametrize(("train_prob", "tenths"), [(0.0, 0), (1.0, 10), (0.1, 1), (0.8, 8)])
@@ -125,7 +111,5 @@ def test_the_samples_of_a_manifest_are_found_one_after_another(train_prob: float
     segments = added([], 0, share_of(train_prob))
     found = samples(segments, 0, 10**12, "train")
     assert [next(found) for _ in range(3)] == ([1, 2, 3] if train_prob == 0.8 else [3, 6, 9])
-    last = 10**12
-    assert sum(1 for _ in samples(segments, last - 10**5, last, "train")) == count(
-        segments, last - 10**5, last, "train"
-    )
+    last = (10**12 - 10**5, 10**12)
+    assert sum(1 for _ in samples(segments, *last, "train")) == count(segments, *last, "train")

@@ -119,7 +119,6 @@ def test_a_paused_or_deleted_job_begins_nothing_by_a_command_either(log: given.J
 
 
 def test_a_stage_that_is_fired_by_a_command_says_so(log: given.JobLog) -> None:
-    """I39."""
     log.create(train=train(trigger={"type": "manual"}))
     log.append(10)
     assert log.refused(given.FIRE_TRAIN) == ""
@@ -139,7 +138,6 @@ def test_a_changed_trigger_counts_from_the_next_round(log: given.JobLog) -> None
 
 
 def test_all_problems_of_a_definition_are_named_at_once(log: given.JobLog) -> None:
-    """I39."""
     body: Json = {
         "dataset": {"name": "absent", "train_prob": 0.5},
         "model": "absent",

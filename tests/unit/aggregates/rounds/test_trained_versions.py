@@ -27,7 +27,6 @@ def version_added(log: JobLog) -> ModelVersionAdded:
 
 
 def train(log: JobLog, child: str, task_id: str) -> None:
-    """Runs a task of a child to its end, which reports a value and saves a model."""
     token: Json = {"task_id": task_id, "attempt": 1, "placement": 1}
     ours: Json = {**token, "incarnation": "i-1"}
     model: Json = {"number": 1, "name": "model", "version": 1, "kind": "model", "size_bytes": 8}
@@ -76,14 +75,8 @@ def test_bytes_that_the_model_has_already_are_the_version_that_has_them(log: Job
 
 
 def test_the_model_of_the_best_trial_of_a_search_is_the_version(log: JobLog) -> None:
-    log.create(
-        train={
-            "kind": "search",
-            "spec": {"task_type": "train", "space": SPACE, "max_trials": 1},
-            "check_period_s": 0,
-        }
-    )
-    log.next_round()
+    spec = {"task_type": "train", "space": SPACE, "max_trials": 1}
+    log.first_round(train={"kind": "search", "spec": spec, "check_period_s": 0})
     (requested,) = log.of(ChildRequested)
     child, task_id = requested.child_id, f"{requested.child_id}.0"
     search = log.streams.by_id[child].root

@@ -14,18 +14,15 @@ NIGHT: Json = {"type": "daily", "start": "01:00", "end": "02:00", "timezone": "E
 
 
 def train(trigger: Json | None, check_period_s: float = 0) -> Json:
-    """Returns the stage of training with a trigger."""
     given = {} if trigger is None else {"trigger": trigger}
     return {"task_type": "train", "check_period_s": check_period_s, **given}
 
 
 def evaluated(log: JobLog, stage: str = "train") -> list[tuple[bool, bool]]:
-    """Returns the result of each evaluation that was written, and whether the stage began."""
     return [(event.result, event.fired) for event in log.of(TriggerEvaluated) if event.stage == stage]
 
 
 def times(log: JobLog, stage: str = "train") -> list[str]:
-    """Returns the times in UTC at which a stage began."""
     found = [event for event in log.of(TriggerEvaluated) if event.stage == stage and event.fired]
     return [f"{datetime.fromtimestamp(event.evaluated_ms / 1000, UTC):%m-%d %H:%M}" for event in found]
 
@@ -103,7 +100,6 @@ def test_samples_that_come_within_a_window_begin_a_round_at_once(log: JobLog) ->
 
 @pytest.mark.parametrize("metric", ["seconds_since_last_round", "num_of_new_samples"])
 def test_a_round_waits_for_time_or_for_new_samples(log: JobLog, metric: str) -> None:
-    """I13."""
     wanted = {"seconds_since_last_round": 2 * HOUR_S, "num_of_new_samples": 8}[metric]
     log.create(train=train(condition(metric, ">=", wanted)))
     log.append(5)

@@ -14,7 +14,6 @@ CONDITION = {"metric": "accuracy_delta", "operator": ">", "threshold": 0.1, "val
 
 
 def round_row(number: int, **changed: Any) -> dict[str, Any]:
-    """Returns a row of the view of rounds."""
     row: dict[str, Any] = {
         "round": number,
         "status": "completed",
@@ -38,7 +37,6 @@ def round_row(number: int, **changed: Any) -> dict[str, Any]:
 def seen(
     metric: str, operator: str, threshold: float, value: float | None, reason: str = ""
 ) -> dict[str, Any]:
-    """Returns how far the number of a condition is."""
     return {"metric": metric, "operator": operator, "threshold": threshold, "value": value, "reason": reason}
 
 
@@ -89,12 +87,8 @@ def test_the_state_of_a_job_has_its_samples_and_what_is_live() -> None:
     told.whole_round(0.9, 0.8)
     told.assign(10)
     state = VIEW.state(told.stream)
-    assert (state["round"], state["live"], state["waiting_samples"], state["samples"]) == (
-        1,
-        "digits@2",
-        8,
-        110,
-    )
+    names = ("round", "live", "waiting_samples", "samples")
+    assert [state[name] for name in names] == [1, "digits@2", 8, 110]
     assert state["evaluation_ranges"] == [[0, 100]]
     assert any(line.startswith("stage=train") for line in VIEW.state_lines(state))
 

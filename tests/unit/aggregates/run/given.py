@@ -49,11 +49,9 @@ class RunLog(Told):
     index: StreamIndex = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begins with no run."""
         self.index = StreamIndex(self.streams)
 
     def fold(self, record: Record) -> Outcome:
-        """Appends and folds a record at the next offset, for the decisions of other runs too."""
         outcome = super().fold(record)
         if outcome is Outcome.APPLIED:
             self.index.fold(self.streams.by_id[record.envelope.stream], record.message)
@@ -61,19 +59,16 @@ class RunLog(Told):
 
     @property
     def run(self) -> Run:
-        """The run."""
         found = run_of(self.stream)
         assert found is not None
         return found
 
     @property
     def states(self) -> dict[str, str]:
-        """The states of its steps."""
         return {name: found.state.value for name, found in self.run.steps.items()}
 
     @property
     def submitted(self) -> list[str]:
-        """The names of the tasks that were submitted, without the run's, in order."""
         return [
             event.task_id.removeprefix(f"{STREAM}.")
             for event in self.written
@@ -89,7 +84,6 @@ class RunLog(Told):
         return self.settle()
 
     def settle(self) -> list[Event]:
-        """Lets dispatchers write whatever any stream lacks, until none lacks anything; returns the events."""
         events: list[Event] = []
         while proposals := list(self._proposals()):
             for stream, proposal in proposals:
@@ -101,7 +95,6 @@ class RunLog(Told):
         return events
 
     def overdue(self, now_ms: int) -> list[Event]:
-        """Lets dispatchers write what follows from time limits that are reached at a time."""
         aggregate = AGGREGATES.of(self.stream)
         assert aggregate is not None
         self.next_offset += max(0, now_ms - self.now_ms)
@@ -119,11 +112,9 @@ class RunLog(Told):
                 return
 
     def place(self, name: str) -> Json:
-        """Gives a task a device, if it has none, and lets its worker accept it; returns what names both."""
         return self.place_in(STREAM, f"{STREAM}.{name}")
 
     def place_in(self, stream: str, task_id: str) -> Json:
-        """Gives a task of any stream a device, if it has none; returns what names both."""
         if self.streams.by_id[stream].tasks[task_id].state is TaskState.ACTIVE:
             return {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
         return place(self, task_id, stream)
@@ -131,7 +122,6 @@ class RunLog(Told):
     def finish(
         self, name: str, result: Json | None = None, end: AttemptEnd = AttemptEnd.FINISHED, **artifacts: str
     ) -> list[Event]:
-        """Ends a task, after it has saved artifacts (name to kind); returns what dispatchers write then."""
         return self.end_in(STREAM, f"{STREAM}.{name}", result, end, artifacts)
 
     def end_in(
@@ -175,7 +165,6 @@ def started(
 def refusal(
     *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
 ) -> list[tuple[str, str]]:
-    """Returns codes and paths of the problems of a run that is refused."""
     log = RunLog()
     body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     (event,) = log.command(StartPipelineRun.wire_type(), body)

@@ -59,7 +59,6 @@ class Reading:
                 self.ended |= omitted  # as a run that is stopped does, without an event for each
 
     def task_over(self, task_id: str) -> None:
-        """Notes that a task has ended, after all its attempts."""
         self.open.discard(task_id)
 
     def _begins(self, name: str) -> None:

@@ -65,13 +65,11 @@ class RivalLog(Told):
 
     @property
     def run(self) -> Run:
-        """The run."""
         found = run_of(self.stream)
         assert found is not None
         return found
 
     def publish(self, kind: str, body: Json) -> None:
-        """Publishes a command."""
         self.commands += 1
         self.tell(published(self.commands, f"trackside.{kind}.v1", body))
 
@@ -82,7 +80,6 @@ class RivalLog(Told):
         self.tell(published(self.commands, StartPipelineRun.wire_type(), self.pipeline.body))
 
     def write(self, stream: str, proposal: Proposal) -> bool:
-        """Appends a proposal as one decision; says whether it had an effect, and notes if only a part had."""
         outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
         applied = [outcome is APPLIED for outcome in outcomes]
         if any(applied) and not all(applied):
@@ -123,7 +120,6 @@ class RivalLog(Told):
         ]
 
     def advance(self, stream: str, task: Task) -> bool:
-        """Places a task, or ends its attempt as it is drawn; says whether it could."""
         token: Json = {
             "task_id": task.task_id,
             "attempt": task.attempt.number,
@@ -147,7 +143,6 @@ class RivalLog(Told):
         return self.tell(AttemptEnded.model_validate(fields), role=role, stream=stream) == [APPLIED]
 
     def open_gates(self) -> list[str]:
-        """Returns the gates that wait for their decisions."""
         return list(self.run.open_gates)
 
     def decide_gate(self, name: str) -> None:
@@ -203,7 +198,6 @@ class RivalLog(Told):
         raise AssertionError(f"the run does not end: {self.run.status}, {self.run.open} open")
 
     def _is_to_expire(self, name: str) -> bool:
-        """Says whether a gate comes last: while time passes, all others would expire, too."""
         assert self.pipeline is not None
         return self.pipeline.decision(name) == "expired"
 

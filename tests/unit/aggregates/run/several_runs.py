@@ -14,15 +14,11 @@ from trackside.domain.stream import Stream
 
 
 class CacheLog(RunLog):
-    """A log with several runs."""
-
     def start(self, run_id: str, *steps: Json, use_cache: bool = True, **fields: Any) -> list[Event]:
-        """Starts a run; returns what dispatchers write then."""
         body = {**body_of(*steps, parameters=None, schemas=None, **fields), "use_cache": use_cache}
         return self.ask(run_id, StartPipelineRun.wire_type(), body)
 
     def ask(self, run_id: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
-        """Publishes a command for a run; returns what dispatchers write then."""
         self.commands += 1
         kind = wanted if isinstance(wanted, str) else wanted.wire_type()
         given_body = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
@@ -46,13 +42,11 @@ class CacheLog(RunLog):
         return next(reversed(self.streams.by_id.values()))
 
     def of(self, run_id: str) -> Run:
-        """Returns a run."""
         found = run_of(self.streams.by_id[run_id])
         assert found is not None
         return found
 
     def steps(self, run_id: str) -> dict[str, str]:
-        """Returns the states of its steps."""
         return {name: found.state.value for name, found in self.of(run_id).steps.items()}
 
 
@@ -61,22 +55,18 @@ def run_of_task(task: str) -> str:
 
 
 def cached(name: str = "a", *needs: str, **fields: Any) -> Json:
-    """Returns a step that uses the cache."""
     return step(name, *needs, **{"cache": True, "parameters": {"lr": 0.1}, **fields})
 
 
 def hit(events: list[Event]) -> StepCacheHit:
-    """Returns the hit among events."""
     return next(event for event in events if isinstance(event, StepCacheHit))
 
 
 def miss(events: list[Event]) -> StepCacheMissed:
-    """Returns the miss among events."""
     return next(event for event in events if isinstance(event, StepCacheMissed))
 
 
 def checks(events: list[Event]) -> list[TaskSubmitted]:
-    """Returns the checks of artifacts among events."""
     tasks = (event for event in events if isinstance(event, TaskSubmitted))
     return [task for task in tasks if task.task_type == CHECK_ARTIFACTS]
 

@@ -61,7 +61,6 @@ def several_fanned(size: int) -> RunLog:
 
 
 def running(log: RunLog) -> RunLog:
-    """Lets workers accept all tasks of a run."""
     for name in log.submitted:
         log.place(name)
     return log

@@ -20,7 +20,6 @@ SEARCH: Json = {"task_type": "noop", "max_trials": 1, "space": {"x": {"type": "c
 
 
 def decided(body: Json) -> list[Event] | Problem | tuple[Problem, ...]:
-    """Returns what follows from a command that starts a run of tasks of type digits."""
     return start(Stream("s", 0), StartPipelineRun.model_validate(body), "c", Lookup(DIGITS))
 
 
@@ -34,7 +33,6 @@ def test_an_unknown_kind_is_refused_also_where_the_spec_is_a_template() -> None:
 
 
 def test_an_unknown_kind_is_refused_where_a_pipeline_is_defined() -> None:
-    """P9."""
     bad = [step("a"), step("b", kind="serach", spec={}), step("c", kind="search", spec={"max_trials": 0})]
     told = Told()
     assert problems(ask(told, DefinePipeline, {"pipeline": {"steps": bad}})) == [
@@ -44,7 +42,6 @@ def test_an_unknown_kind_is_refused_where_a_pipeline_is_defined() -> None:
 
 
 def test_the_spec_of_a_child_is_checked_as_far_as_it_is_known() -> None:
-    """P9."""
     assert refusal(step("a", kind="search", spec={**SEARCH, "max_trials": 0}, each=[1, 2])) == [
         ("max_trials_range", "$.pipeline.steps[0].spec.max_trials")
     ]
@@ -82,7 +79,6 @@ def test_a_definition_over_the_size_of_a_decision_is_refused_with_what_to_do_and
 
 
 def test_all_that_is_wrong_with_a_run_is_named_at_once() -> None:
-    """P8, P9."""
     found = decided(
         {
             "pipeline": {"steps": [step("a", "b", task_type="nope")]},
@@ -126,7 +122,6 @@ def test_a_definition_without_a_digest_is_refused_whatever_overrides_it() -> Non
     ],
 )
 def test_an_expression_sees_all_that_a_reference_does(expression: str, state: str) -> None:
-    """P7, P35."""
     log = started(step("a", parameters={"lr": 0.1}), step("b", when=expression))
     log.finish("a", {"rows": [5]}, best="model")
     assert log.states["b"] == state
@@ -134,7 +129,6 @@ def test_an_expression_sees_all_that_a_reference_does(expression: str, state: st
 
 @pytest.mark.parametrize("kind", ["artifacts.x", "models.output[0].name", "parameters.x"])
 def test_what_a_step_does_not_have_fails_the_step_that_refers_to_it_and_nothing_else(kind: str) -> None:
-    """P11, P12."""
     log = started(
         step("gate", gate={}),
         step("none", each=[]),

@@ -16,7 +16,6 @@ FAILED = AttemptEnd.FAILED
 
 
 def ended(log: RunLog, name: str) -> StepEnded:
-    """Returns the newest end of a step."""
     found = [event for event in log.written if isinstance(event, StepEnded) and event.step == name]
     return found[-1]
 

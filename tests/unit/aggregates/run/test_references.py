@@ -45,7 +45,6 @@ def resolved(*, result: Any = None, given: Any = None, **second: Any) -> RunLog:
     ],
 )
 def test_a_reference_has_the_value_and_the_type_of_what_it_names(template: Any, value: Any) -> None:
-    """P7, P13."""
     result = {"n": 3, "text": "x", "nested": {"list": [1, 2.5, None, True]}}
     log = resolved(result=result, parameters={"x": template})
     assert parameters(log, "b") == {"x": value}
@@ -78,7 +77,6 @@ def test_the_models_that_a_step_was_given_can_be_referenced() -> None:
 
 
 def test_a_queue_may_be_a_reference_and_one_that_is_not_a_name_fails_the_step() -> None:
-    """P32."""
     log = resolved(result={"queue": "gpu"}, queue="${a.result.queue}")
     assert log.stream.tasks[f"{STREAM}.b"].needs.queue == "gpu"
     assert resolved(result={"queue": "no name"}, queue="${a.result.queue}").states["b"] == "failed"

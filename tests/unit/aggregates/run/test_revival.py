@@ -15,7 +15,6 @@ DAY_MS = 86_400_000
 
 
 def failed_leaf() -> RunLog:
-    """Returns a run that is over: a and b have succeeded, c has failed."""
     log = started(step("a"), step("b", "a"), step("c", "a"), step("d", "c"))
     log.finish("a", {"n": 1})
     log.finish("b")
@@ -25,7 +24,6 @@ def failed_leaf() -> RunLog:
 
 
 def revived(log: RunLog) -> messages.RunRevived:
-    """Returns the newest revival."""
     return of_kind(messages.RunRevived, log.written)[-1]
 
 
@@ -65,7 +63,6 @@ def test_a_restart_continues_what_the_abort_had_stopped_too() -> None:
 
 
 def test_exactly_the_failed_items_of_a_fan_out_are_run_again() -> None:
-    """Failed fan-out index 7 of 10."""
     log = started(
         step("a", each=list(range(10)), parameters={"x": "${item}"}),
         step("b", parameters={"all": "${a.result}"}),
@@ -95,7 +92,6 @@ def test_single_items_can_be_chosen_among_those_that_failed() -> None:
 
 
 def test_a_patch_of_a_step_that_succeeded_resets_it_and_its_descendants() -> None:
-    """Patch changes params of a done step."""
     log = failed_leaf()
     patch = {"a": messages.StepPatch(parameters={"lr": 0.5}, queue="gpu")}
     log.command(messages.RetryFailedSteps(patch=patch))

@@ -118,7 +118,6 @@ def test_the_needs_of_a_task_are_those_of_its_step_and_else_the_defaults_of_its_
 def test_what_follows_a_failed_step_is_said_by_its_on_end(
     action: str, states: dict[str, str], status: RunStatus
 ) -> None:
-    """P36."""
     log = started(step("a", on_end={"failed": action}), step("b", "a"), step("other"))
     log.finish("a", end=FAILED)
     assert {name: log.states[name] for name in states} == states
@@ -133,7 +132,6 @@ def test_a_run_whose_failed_step_may_fail_succeeds() -> None:
 
 
 def test_a_step_that_fails_the_run_stops_what_is_open_first() -> None:
-    """P36 abort_on_failure."""
     log = started(step("a"), step("slow"), step("b", "slow"), on_end="fail")
     log.place("slow")
     events = log.finish("a", end=FAILED)
@@ -194,7 +192,6 @@ def test_a_condition_without_a_value_fails_its_step_and_nothing_else() -> None:
 
 
 def test_an_aborted_run_begins_nothing_and_ends_what_is_open_before_it_is_over() -> None:
-    """P22, P23."""
     log = started(step("a"), step("b", "a"), step("c"))
     log.place("a")
     log.place("c")

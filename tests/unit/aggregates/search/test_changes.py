@@ -154,7 +154,6 @@ def test_an_exhausted_search_goes_on_with_another_space() -> None:
 
 
 def test_a_users_trial_takes_the_next_slot_and_the_tuner_the_one_after() -> None:
-    """D14."""
     told = given.search_running()
     asked = given.suggested(0).model_copy(update={"seen": 2})
     told.tell(added())
@@ -202,7 +201,6 @@ def test_a_paused_search_can_be_stopped() -> None:
 
 
 def test_pauses_do_not_count_for_the_longest_duration() -> None:
-    """D26."""
     told = given.search_running(max_duration_s=0.02)
     started_ms = given.FIRST_MS + 2
     assert told.search.due_ms == started_ms + 20

@@ -76,7 +76,6 @@ def test_a_search_that_is_being_stopped_changes_no_more(kind: type[Any], body: d
 
 
 def test_a_ping_is_answered_and_changes_nothing() -> None:
-    """D21."""
     told = given.search_running()
     before = told.search.changes, list(told.search.opened)
     assert command(told, 2, Ping) == []
@@ -87,7 +86,6 @@ def test_a_ping_is_answered_and_changes_nothing() -> None:
 
 
 def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
-    """D10."""
     told = given.search_running()
     assert command(told, 2, messages.RequestTrials, count=1) == [
         messages.TrialsRequested(command_id="c-2", change=1, count=1)
@@ -105,7 +103,6 @@ def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
 
 
 def test_another_space_has_the_next_version_and_the_same_one_again_changes_nothing() -> None:
-    """D12."""
     told = given.search_running()
     event = the(messages.SearchSpaceUpdated, command(told, 2, messages.UpdateSearchSpace, space=WIDER))
     assert (event.space_version, event.change) == (2, 1)
@@ -124,7 +121,6 @@ def test_a_space_that_the_tuner_cannot_search_is_refused_with_the_place() -> Non
 
 
 def test_imported_trials_are_recorded_once() -> None:
-    """D13."""
     told = given.search_running()
     suggest(told, 0)
     trials = [
@@ -148,7 +144,6 @@ def test_an_imported_trial_that_is_none_of_the_space_is_refused_with_its_place()
 
 
 def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more() -> None:
-    """D14."""
     told = given.search_running(max_trials=2)
     events = answered(
         told, published(2, messages.AddTrial.wire_type(), {"parameters": {"lr": 9.0}, "outside": True})
@@ -164,7 +159,6 @@ def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more
 
 
 def test_limits_that_are_left_out_stay_and_are_removed_by_name() -> None:
-    """D26."""
     told = given.search_running(goal=0.9)
     (event,) = command(told, 2, messages.UpdateSearch, max_trials=9, max_duration_s=60)
     expected = {"concurrency": 2, "max_trials": 9, "max_duration_s": 60.0, "goal": 0.9}
@@ -184,7 +178,6 @@ def test_pausing_twice_and_resuming_what_runs_changes_nothing() -> None:
 
 
 def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_it_goes_on() -> None:
-    """D29."""
     told = given.task_active()
     told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
     assert [type(event) for event in react(told)] == [CommandAccepted, messages.SearchPaused]
@@ -227,7 +220,6 @@ def test_what_is_held_is_released_by_a_pause_that_lets_it_finish_and_not_by_a_st
 
 
 def test_a_trial_that_a_user_stops_is_canceled_and_the_search_goes_on() -> None:
-    """D22."""
     told = given.task_active()
     stop = TaskStopRequested(task_id=given.task_id(0), reason="user")
     assert command(told, 2, messages.StopTrial, trial=0) == [stop]

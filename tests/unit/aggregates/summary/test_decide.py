@@ -46,7 +46,6 @@ REGISTER = RegisterSummaryDirectory(base="/data", path="runs/1")
 
 
 def decided(stream: Stream, command: Command) -> Any:
-    """Returns what is decided about a command."""
     handler = AGGREGATES.by_kind["summary"].commands[type(command)]
     return handler(stream, command, "c-9", NO_LOOKUP)
 
@@ -111,7 +110,6 @@ def test_the_job_of_a_task_that_nobody_has_annotated_is_loaded() -> None:
 
 
 def test_an_annotation_keeps_what_it_does_not_name() -> None:
-    """S22."""
     told = found()
     told.tell(SummaryJobAnnotated(command_id="c-2", change=1, tag=3, remark="baseline"))
     (event,) = decided(told.stream, AnnotateSummaryJob(tag=0))
@@ -123,13 +121,11 @@ def test_an_annotation_keeps_what_it_does_not_name() -> None:
 
 @pytest.mark.parametrize(("tag", "remark"), [(11, None), (-1, None), (None, "x" * 129), (True, None)])
 def test_a_tag_over_10_and_a_remark_over_128_characters_are_refused(tag: Any, remark: Any) -> None:
-    """S22."""
     with pytest.raises(ValueError, match=r"tag|remark"):
         AnnotateSummaryJob(tag=tag, remark=remark)
 
 
 def test_a_job_is_deleted_once_and_restored_once() -> None:
-    """S13."""
     told = found()
     (deleted,) = decided(told.stream, DeleteSummaryJob(reason="wrong"))
     assert (type(deleted), deleted.reason) == (SummaryJobDeleted, "wrong")
@@ -217,7 +213,6 @@ def test_a_quarantined_file_is_read_again_on_command_and_well_once_it_is_indexed
 
 
 def test_nothing_of_a_deleted_job_is_indexed_until_it_is_restored() -> None:
-    """S13."""
     told = found()
     tell(told, indexed(0, 10), DELETED)
     assert tell(told, indexed(10, 20), vanished()) == [Outcome.OVERTAKEN] * 2
@@ -233,7 +228,6 @@ def test_a_directory_that_vanished_is_active_again_with_its_next_bytes() -> None
 
 
 def test_what_is_as_it_was_again_needs_no_new_bytes() -> None:
-    """S18."""
     told = found()
     tell(told, indexed(0, 10), quarantined(10))
     assert tell(told, indexed(10, 10)) == [Outcome.APPLIED]

@@ -63,7 +63,6 @@ def test_names_of_an_expression_are_no_steps_and_steps_that_have_such_a_name_are
 
 
 def test_a_cycle_is_named_step_by_step() -> None:
-    """P10, P11."""
     [problem] = problems(
         step("a", needs=["c"]),
         step("b", parameters={"x": "${a.id}"}),
@@ -91,7 +90,6 @@ def test_a_cycle_is_named_step_by_step() -> None:
 
 
 def test_each_cycle_is_named_and_long_ones_are_shortened() -> None:
-    """P10."""
     ring = [step(f"s{at}", needs=[f"s{(at + 1) % 1_000}"]) for at in range(1_000)]
     found = problems(step("a", needs=["b"]), step("b", needs=["a"]), *ring)
     assert [problem.code for problem in found] == ["pipeline_cycle"] * 2
@@ -277,7 +275,6 @@ def test_ten_thousand_steps_with_problems_take_no_longer() -> None:
 @pytest.mark.thorough
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=14))
 def test_random_graphs_are_ordered_or_have_a_cycle_that_is_one(edges: list[tuple[int, int]]) -> None:
-    """P10."""
     needs = {at: sorted({other for one, other in edges if one == at}) for at in range(8)}
     found = compile_pipeline(
         pipeline(*(step(f"s{at}", needs=[f"s{other}" for other in needs[at]]) for at in range(8)))

@@ -73,7 +73,6 @@ def test_a_text_without_a_reference_stays_as_it_is() -> None:
 
 
 def test_a_text_that_is_one_reference_keeps_the_type_of_its_value() -> None:
-    """P13, P31."""
     for name, value in VALUES.items():
         found = resolve(parse(f"${{a.result.{name}}}"), value_of)
         assert found == value
@@ -144,7 +143,6 @@ def test_keys_of_objects_and_indexes_of_lists_are_followed_and_nothing_else() ->
 
 
 def test_a_default_is_the_text_where_there_is_no_value() -> None:
-    """P36."""
     for text, value in (
         ("${a.result.none:-x}", "x"),
         ("${a.result.none:-}", ""),

@@ -114,7 +114,6 @@ def test_a_field_that_steps_have_elsewhere_is_refused_with_the_one_they_have_her
 
 
 def test_each_kind_of_reference_is_accepted() -> None:
-    """P7, P31."""
     compiled(
         step("a"),
         step(
@@ -247,14 +246,12 @@ def test_steps_share_no_defaults() -> None:
 def test_what_does_not_go_with_a_kind_of_step_is_refused(
     fields: dict[str, Any], place: tuple[str, str]
 ) -> None:
-    """P4, P9."""
     assert places(step("a", **fields), parameters={"x": {"default": 1}}) == {
         (place[0], f"$.steps[0]{place[1]}")
     }
 
 
 def test_an_input_is_an_artifact_or_a_template_of_one_and_whole_values_may_be_references() -> None:
-    """P32."""
     part = ARTIFACT | {"uri": "${a.result.uri}", "size_bytes": "${a.result.size}"}
     inputs = {"whole": ARTIFACT, "part": part, "all": "${a.artifacts.model}"}
     compiled(
