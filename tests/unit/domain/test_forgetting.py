@@ -5,21 +5,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import hypothesis
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.aggregates.given import CAPABILITIES
-from tests.unit.domain.given import (
-    STREAM,
-    Told,
-    finish,
-    received,
-    record_of,
-    search_running,
-    submitted,
-    suggested,
-)
+from tests.unit.domain import given
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.plausible_forgetting import EncryptedTold, encrypted, forgotten, without_key
 from trackside.aggregates.registry import AGGREGATES
@@ -42,18 +33,18 @@ FORGET = ForgetStream(reason="a person has asked for it")
 APPLIED, OVERTAKEN, PARKED, DUPLICATE = Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.PARKED, Outcome.DUPLICATE
 
 
-def ended_search() -> Told:
+def ended_search() -> given.Told:
     """Tells an encrypted search with two trials, from its command to its end."""
-    told = search_running(told=EncryptedTold(), max_trials=2)
+    told = given.search_running(told=EncryptedTold(), max_trials=2)
     for trial, value in enumerate((0.5, 0.75)):
-        told.tell(suggested(trial), submitted(trial))
-        finish(told, trial, value)
+        told.tell(given.suggested(trial), given.submitted(trial))
+        given.finish(told, trial, value)
     told.tell(SearchEnded(status=SearchStatus.DONE, trials=2))
     return told
 
 
-def ask(told: Told, command_id: str = "c-forget", **changed: Any) -> CommandReceived:
-    event = received(
+def ask(told: given.Told, command_id: str = "c-forget", **changed: Any) -> CommandReceived:
+    event = given.received(
         told.next_offset,
         command_id=command_id,
         command_type=FORGET.wire_type(),
@@ -64,12 +55,12 @@ def ask(told: Told, command_id: str = "c-forget", **changed: Any) -> CommandRece
     return event
 
 
-def decided(told: Told, stream: Stream | None = None) -> list[Event]:
+def decided(told: given.Told, stream: Stream | None = None) -> list[Event]:
     (proposal,) = react(stream or told.stream, CAPABILITIES, AGGREGATES)
     return list(proposal.events)
 
 
-def forget(told: Told) -> StreamForgotten:
+def forget(told: given.Told) -> StreamForgotten:
     ask(told)
     (event,) = decided(told)
     assert isinstance(event, StreamForgotten)
@@ -77,7 +68,7 @@ def forget(told: Told) -> StreamForgotten:
     return event
 
 
-def refusal(told: Told) -> CommandRefused:
+def refusal(told: given.Told) -> CommandRefused:
     ask(told)
     (event,) = decided(told)
     assert isinstance(event, CommandRefused)
@@ -99,7 +90,7 @@ def test_a_search_that_is_over_is_forgotten_with_its_counts_and_nothing_else_of_
     ask(told)
     (event,) = decided(told)
     assert told.tell(event, role="worker") == [OVERTAKEN], "only a dispatcher has it forgotten"
-    assert told.tell(suggested(0), event)[1] is OVERTAKEN
+    assert told.tell(given.suggested(0), event)[1] is OVERTAKEN
     assert told.tell(event) == [APPLIED]
     assert told.tell(event) == [DUPLICATE]
     found = told.stream.forgotten
@@ -124,7 +115,7 @@ def test_commands_for_a_forgotten_stream_are_accepted_if_they_forget_it_again_an
         assert react(told.stream, CAPABILITIES, AGGREGATES) == []
         if ask_again:
             ask(told, "c-again")
-    assert told.tell(received(90)) == [APPLIED]
+    assert told.tell(given.received(90)) == [APPLIED]
     (refused,) = decided(told)
     assert isinstance(refused, CommandRefused)
     assert refused.code == "stream_forgotten"
@@ -134,7 +125,7 @@ def test_commands_that_ask_for_the_same_are_answered_together_and_open_ones_befo
     told = ended_search()
     ask(told, "c-forget")
     ask(told, "c-other")
-    told.tell(received(70))
+    told.tell(given.received(70))
     (answer,) = decided(told)
     assert isinstance(answer, CommandRefused)
     assert answer.command_id == "c-70"
@@ -154,18 +145,18 @@ def test_a_stream_is_not_forgotten_if_a_command_was_received_meanwhile(begin: in
     told = ended_search()
     ask(told)
     (event,) = decided(told)
-    told.tell(received(70))
+    told.tell(given.received(70))
     assert told.tell(event) == [OVERTAKEN]
     other = read_without_key(told.records, begin)
-    assert other.by_id[STREAM].forgotten is None
+    assert other.by_id[given.STREAM].forgotten is None
 
 
 def test_what_runs_or_has_not_begun_and_a_stream_that_is_not_encrypted_are_not_forgotten() -> None:
-    refused = refusal(search_running(told=EncryptedTold()))
+    refused = refusal(given.search_running(told=EncryptedTold()))
     assert refused.code == "not_over"
     assert "its search is not over" in refused.message
     assert refusal(EncryptedTold()).code == "unknown_stream"
-    told = search_running(max_trials=1)
+    told = given.search_running(max_trials=1)
     assert refusal(told).code == "not_encrypted"
     before = dump(told.stream)
     assert told.tell(forgotten(told.stream.commands_at)) == [OVERTAKEN]
@@ -174,7 +165,7 @@ def test_what_runs_or_has_not_begun_and_a_stream_that_is_not_encrypted_are_not_f
 
 def test_a_stream_with_refused_commands_alone_is_forgotten() -> None:
     told = EncryptedTold()
-    told.tell(received(1))
+    told.tell(given.received(1))
     told.tell(*decided(told))
     forget(told)
     assert told.stream.forgotten is not None
@@ -187,7 +178,7 @@ def test_a_child_is_forgotten_once_its_parent_is_over(over: bool) -> None:
     command = told.stream.commands.pop("c-1")
     command.command_id = "parent@4"
     told.stream.commands["parent@4"] = command
-    parent = Stream("parent", 3, kind="search", root=search_running().stream.root, closed=over)
+    parent = Stream("parent", 3, kind="search", root=given.search_running().stream.root, closed=over)
     ask(told)
 
     class Index:
@@ -202,16 +193,16 @@ def test_a_child_is_forgotten_once_its_parent_is_over(over: bool) -> None:
 def test_a_reader_without_the_key_parks_the_stream_holds_nothing_and_skips_no_record_of_it() -> None:
     told = ended_search()
     streams = read_without_key(told.records)
-    found = streams.by_id[STREAM]
+    found = streams.by_id[given.STREAM]
     assert found.parked is not None
     assert (found.parked.needs, found.parked.held) == (ITS_KEY, [])
     assert found.root is None
     assert found.public_key == told.stream.public_key
     skipped = RecordSkipped(command_id="c", partition=3, offset=found.parked.offset, reason="")
-    assert streams.fold(record_of(skipped, told.next_offset))[1] is OVERTAKEN
+    assert streams.fold(given.record_of(skipped, told.next_offset))[1] is OVERTAKEN
     command = SkipRecord(partition=3, offset=found.parked.offset, reason="why not")
-    asked = received(80, command_type=command.wire_type(), body=command.model_dump())
-    assert streams.fold(record_of(asked, told.next_offset + 1))[1] is APPLIED
+    asked = given.received(80, command_type=command.wire_type(), body=command.model_dump())
+    assert streams.fold(given.record_of(asked, told.next_offset + 1))[1] is APPLIED
     (refused,) = decided(told, found)
     assert isinstance(refused, CommandRefused)
     assert refused.code == "key_missing"
@@ -221,14 +212,14 @@ def test_readers_with_and_without_the_key_agree_once_a_stream_is_forgotten() -> 
     told = ended_search()
     forget(told)
     told.tell(*decided(told))
-    told.tell(received(90))
+    told.tell(given.received(90))
     told.tell(*decided(told))
-    late = encrypted(record_of(received(91), told.next_offset))
+    late = encrypted(given.record_of(given.received(91), told.next_offset))
     before = len(told.stream.commands)
-    assert Told.fold(told, late) is OVERTAKEN, "what is encrypted has no effect any more"
+    assert given.Told.fold(told, late) is OVERTAKEN, "what is encrypted has no effect any more"
     assert len(told.stream.commands) == before
     for begin in range(0, 24, 3):
-        found = read_without_key(told.records, begin).by_id[STREAM]
+        found = read_without_key(told.records, begin).by_id[given.STREAM]
         assert found == told.stream
         assert dump(found) == dump(told.stream)
         assert load(pack(found), AGGREGATES) == found
@@ -237,24 +228,24 @@ def test_readers_with_and_without_the_key_agree_once_a_stream_is_forgotten() -> 
 def test_a_command_from_another_stream_reaches_a_forgotten_one_without_its_body() -> None:
     told = ended_search()
     forget(told)
-    child = Child(STREAM, "search", {"name": "Ada"}, requested_at=4, requested_ms=0)
-    parent = Stream("parent", 3, kind="batch", children={STREAM: child})
-    ((_, proposal),) = pending(parent, {STREAM: told.stream}.get, AGGREGATES, "trackside.events")
+    child = Child(given.STREAM, "search", {"name": "Ada"}, requested_at=4, requested_ms=0)
+    parent = Stream("parent", 3, kind="batch", children={given.STREAM: child})
+    ((_, proposal),) = pending(parent, {given.STREAM: told.stream}.get, AGGREGATES, "trackside.events")
     (event,) = proposal.events
     assert isinstance(event, CommandReceived)
     assert event.body is None
 
 
 @pytest.mark.thorough
-@settings(max_examples=40)
-@given(st.integers(0, 2**32))
+@hypothesis.settings(max_examples=40)
+@hypothesis.given(st.integers(0, 2**32))
 def test_readers_agree_whatever_was_in_the_stream(seed: int) -> None:
     random = Random(seed)
     drawn = Chance(random).history(random.randint(5, 120))
-    told = Told()
+    told = given.Told()
     for record in drawn.records:
         told.fold(encrypted(record))
-    if STREAM not in told.streams.by_id:
+    if given.STREAM not in told.streams.by_id:
         return
     at = random.choice([told.stream.commands_at, told.stream.commands_at, told.next_offset])
     told.tell(forgotten(at))
@@ -264,7 +255,7 @@ def test_readers_agree_whatever_was_in_the_stream(seed: int) -> None:
     for record in random.sample(drawn.records, min(20, len(drawn.records))):
         told.fold(replace(encrypted(record) if random.random() < 0.7 else record))
     begin = random.randint(0, len(drawn.records))
-    found = read_without_key(told.records, begin).by_id[STREAM]
+    found = read_without_key(told.records, begin).by_id[given.STREAM]
     assert dump(found) == dump(told.stream)
     streams, count = Streams(AGGREGATES), len(drawn.records)
     outcomes = [streams.fold(without_key(record))[1] for record in told.records]

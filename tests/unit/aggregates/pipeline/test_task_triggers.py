@@ -7,20 +7,8 @@ import pytest
 from tests.unit.aggregates.given import problems
 from tests.unit.aggregates.pipeline.given import ask, define, do, end, pipeline
 from tests.unit.aggregates.pipeline.test_triggers import NAME, fired, look, run_of_schedules
+from tests.unit.domain import given
 from tests.unit.domain.given import STREAM as PIPELINE
-from tests.unit.domain.given import (
-    Told,
-    accepted,
-    assigned,
-    begun,
-    over,
-    received,
-    report,
-    started,
-    submitted,
-    suggested,
-    token,
-)
 from tests.unit.domain.given import ended as attempt_ended
 from trackside.aggregates.pipeline.messages import RunNumbered
 from trackside.aggregates.pipeline.schedule_messages import (
@@ -51,7 +39,7 @@ def spec(event: str, **more: Any) -> Json:
     return {"on": {"stream": SEARCH, "event": event, **on}, "overlap": "allow", **more}
 
 
-def waiting(event: str, **more: Any) -> Told:
+def waiting(event: str, **more: Any) -> given.Told:
     told = define(parameters={"seed": {"default": 7}})
     do(told, CreateSchedule, {"name": NAME, "schedule": spec(event, **more)})
     return told
@@ -66,7 +54,7 @@ def of_search(event: Message) -> Message:
     return event.model_copy(update={"task_id": task.replace(PIPELINE, SEARCH)}) if task else event
 
 
-def tell(told: Told, *events: Message) -> int:
+def tell(told: given.Told, *events: Message) -> int:
     """Appends events of the search, and forgets what a dispatcher forgets; returns the last offset."""
     for event in events:
         assert told.tell(of_search(event), stream=SEARCH) == [Outcome.APPLIED]
@@ -74,7 +62,7 @@ def tell(told: Told, *events: Message) -> int:
     return told.next_offset - 1
 
 
-def write_watches(told: Told) -> list[Event]:
+def write_watches(told: given.Told) -> list[Event]:
     """Writes what the log of the search lacks of what is waited for."""
     found = [
         event for each in Watchers(told.streams).lacking(told.streams.by_id[SEARCH]) for event in each.events
@@ -83,46 +71,49 @@ def write_watches(told: Told) -> list[Event]:
     return found
 
 
-def begin(told: Told, parent: str = "", max_trials: int = 500) -> None:
+def begin(told: given.Told, parent: str = "", max_trials: int = 500) -> None:
     """Begins the search; a dispatcher writes what is waited for before the first task."""
     number = told.next_offset + 1
     name = f"{parent}@{number}" if parent else f"c-{number}"
-    tell(told, received(number, command_id=name, publisher=f"trackside/stream/{parent}" if parent else ""))
-    answer = accepted(number).model_copy(update={"command_id": name})
-    told.tell(answer, started(max_trials=max_trials), stream=SEARCH)
+    tell(
+        told,
+        given.received(number, command_id=name, publisher=f"trackside/stream/{parent}" if parent else ""),
+    )
+    answer = given.accepted(number).model_copy(update={"command_id": name})
+    told.tell(answer, given.started(max_trials=max_trials), stream=SEARCH)
     write_watches(told)
 
 
-def train(told: Told, trial: int = 0) -> None:
-    told.tell(suggested(trial), of_search(submitted(trial)), stream=SEARCH)
-    tell(told, assigned(trial), begun(trial))
+def train(told: given.Told, trial: int = 0) -> None:
+    told.tell(given.suggested(trial), of_search(given.submitted(trial)), stream=SEARCH)
+    tell(told, given.assigned(trial), given.begun(trial))
 
 
-def leave(told: Told, trial: int = 0, how: AttemptEnd = AttemptEnd.FINISHED) -> int:
-    at = tell(told, report(1_000, 0.5, trial, final=True), attempt_ended(how, trial))
+def leave(told: given.Told, trial: int = 0, how: AttemptEnd = AttemptEnd.FINISHED) -> int:
+    at = tell(told, given.report(1_000, 0.5, trial, final=True), attempt_ended(how, trial))
     value = 0.5 if how is AttemptEnd.FINISHED else None
-    tell(told, over(trial, value, TrialStatus.FAILED if value is None else TrialStatus.SUCCEEDED))
+    tell(told, given.over(trial, value, TrialStatus.FAILED if value is None else TrialStatus.SUCCEEDED))
     return at
 
 
 def saved(name: str = "weights", kind: str = "model", number: int = 1, trial: int = 0) -> ArtifactSaved:
     digest = f"{number:064x}"
     place = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 3}
-    return ArtifactSaved(**token(trial), **place, number=number, name=name, version=number, kind=kind)
+    return ArtifactSaved(**given.token(trial), **place, number=number, name=name, version=number, kind=kind)
 
 
 def accuracy(step: int, value: float | str, trial: int = 0) -> MetricReported:
-    return report(step, 0.1, trial).model_copy(update={"others": {"accuracy": value}})
+    return given.report(step, 0.1, trial).model_copy(update={"others": {"accuracy": value}})
 
 
-def watching(event: str, **more: Any) -> Told:
+def watching(event: str, **more: Any) -> given.Told:
     told = waiting(event, **more)
     begin(told)
     look(told)
     return told
 
 
-def keys(told: Told) -> list[str]:
+def keys(told: given.Told) -> list[str]:
     return [event.key for event in fired(look(told))]
 
 
@@ -230,8 +221,8 @@ def test_each_task_comes_within_the_bounds_for_itself() -> None:
     told = watching("metric", below=0.2, catch_up="all")
     train(told, 0)
     train(told, 1)
-    one, two = tell(told, report(0, 0.1, 0)), tell(told, report(0, 0.1, 1))
-    tell(told, report(1, 0.1, 0), report(1, None, 1), report(2, 0.1, 1))
+    one, two = tell(told, given.report(0, 0.1, 0)), tell(told, given.report(0, 0.1, 1))
+    tell(told, given.report(1, 0.1, 0), given.report(1, None, 1), given.report(2, 0.1, 1))
     assert keys(told) == [str(one), str(two)]
 
 
@@ -241,7 +232,7 @@ def test_the_next_trial_of_a_process_comes_within_the_bounds_anew() -> None:
     begin(told)
     tell(told, TasksWatched(watch=watch))
     train(told)
-    tell(told, report(0, 0.9))
+    tell(told, given.report(0, 0.9))
     (watched,) = told.streams.by_id[SEARCH].watches.values()
     assert list(watched.inside) == [task_id(0)]
     task = told.streams.by_id[SEARCH].tasks[task_id(0)]
@@ -261,7 +252,7 @@ def test_a_value_that_is_within_the_bounds_already_is_not_waited_for() -> None:
     begin(told)
     train(told, 0)
     train(told, 1)
-    tell(told, accuracy(0, 0.95, 0), accuracy(0, 0.5, 1), saved(), report(1, 0.5, 0))
+    tell(told, accuracy(0, 0.95, 0), accuracy(0, 0.5, 1), saved(), given.report(1, 0.5, 0))
     do(told, CreateSchedule, {"name": NAME, "schedule": spec("metric", of="accuracy", above=0.9)})
     do(told, CreateSchedule, {"name": "saved", "schedule": spec("artifact")})
     assert look(told) == []  # the log of the search does not have them yet
@@ -357,7 +348,7 @@ def test_a_run_that_is_open_is_not_followed_by_one_more_with_overlap_skip() -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("wanted", "expected"),
     [
         (spec("task_ended", of="finishd"), ("unknown_value", "$.schedule.on.of")),
         (spec("task_ended", above=1.0), ("unknown_field", "$.schedule.on")),
@@ -370,6 +361,6 @@ def test_a_run_that_is_open_is_not_followed_by_one_more_with_overlap_skip() -> N
         (spec("best", above=2.0, below=2.0), ("unreachable_bounds", "$.schedule.on.below")),
     ],
 )
-def test_what_can_not_be_waited_for_is_refused(given: Json, expected: tuple[str, str]) -> None:
+def test_what_can_not_be_waited_for_is_refused(wanted: Json, expected: tuple[str, str]) -> None:
     told = define()
-    assert expected in problems(ask(told, CreateSchedule, {"name": NAME, "schedule": given}))
+    assert expected in problems(ask(told, CreateSchedule, {"name": NAME, "schedule": wanted}))

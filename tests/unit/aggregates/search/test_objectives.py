@@ -3,21 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.domain.given import (
-    Told,
-    assigned,
-    begun,
-    ended,
-    report,
-    search_running,
-    submitted,
-    suggested,
-    task_active,
-)
+from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import Direction, TrialEnded, TrialStatus
@@ -33,14 +23,14 @@ BOTH: list[dict[str, Any]] = [
 ]
 
 
-def search_of_two(values: list[list[Figure | None]]) -> Told:
+def search_of_two(values: list[list[Figure | None]]) -> given.Told:
     """Tells a search of two objectives whose trials succeeded with these values, one after another."""
-    told = search_running(max_trials=100, concurrency=1, objectives=BOTH)
+    told = given.search_running(max_trials=100, concurrency=1, objectives=BOTH)
     for number, found in enumerate(values):
-        told.tell(suggested(number), submitted(number))
-        told.tell(assigned(number))
-        told.tell(begun(number))
-        told.tell(ended(trial=number))
+        told.tell(given.suggested(number), given.submitted(number))
+        told.tell(given.assigned(number))
+        told.tell(given.begun(number))
+        told.tell(given.ended(trial=number))
         status = TrialStatus.FAILED if None in found else TrialStatus.SUCCEEDED
         told.tell(TrialEnded(trial=number, status=status, values=found))
     return told
@@ -65,7 +55,7 @@ def test_a_value_that_is_missing_or_not_finite_is_kept_and_beats_nobody(odd: Fig
 
 
 @pytest.mark.thorough
-@given(
+@hypothesis.given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
     st.permutations(["maximize", "minimize"]),
 )
@@ -73,12 +63,12 @@ def test_the_front_is_that_of_comparing_all_with_all(
     points: list[tuple[int, int]], directions: list[Direction]
 ) -> None:
     objectives = [{"name": name, "direction": way} for name, way in zip(("a", "b"), directions, strict=True)]
-    told = search_running(max_trials=100, concurrency=1, objectives=objectives)
+    told = given.search_running(max_trials=100, concurrency=1, objectives=objectives)
     for number, point in enumerate(points):
-        told.tell(suggested(number), submitted(number))
-        told.tell(assigned(number))
-        told.tell(begun(number))
-        told.tell(ended(trial=number))
+        told.tell(given.suggested(number), given.submitted(number))
+        told.tell(given.assigned(number))
+        told.tell(given.begun(number))
+        told.tell(given.ended(trial=number))
         values: list[Figure | None] = [float(value) for value in point]
         told.tell(TrialEnded(trial=number, status=TrialStatus.SUCCEEDED, values=values))
     assert told.search.front == [
@@ -108,12 +98,12 @@ def test_an_objective_is_the_number_of_its_name_and_the_first_also_the_plain_one
 
 
 def test_what_was_said_beside_a_value_is_that_of_the_final_one_else_of_the_last() -> None:
-    told = task_active()
+    told = given.task_active()
     beside: list[tuple[MetricReported, dict[str, Figure]]] = [
-        (report(0, 0.1), {"loss": 2.0}),
-        (report(1, None), {"loss": "inf"}),
-        (report(2, 0.5, final=True), {"loss": 1.0, "f1": 0.5}),
-        (report(3, 0.2), {"loss": 3.0}),
+        (given.report(0, 0.1), {"loss": 2.0}),
+        (given.report(1, None), {"loss": "inf"}),
+        (given.report(2, 0.5, final=True), {"loss": 1.0, "f1": 0.5}),
+        (given.report(3, 0.2), {"loss": 3.0}),
     ]
     found = []
     for event, others in beside:
