@@ -65,9 +65,7 @@ async def log() -> AsyncIterator[MemoryLog]:
         yield made
 
 
-async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_to_its_newest_end(
-    log: MemoryLog,
-) -> None:
+async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_on(log: MemoryLog) -> None:
     client = harness.client_of(log)
     await client.publish(StartRepeat(task_type="noop", times=2), STREAM)
     first = await client.wait(STREAM, 60)

@@ -61,7 +61,7 @@ TASK = "$.groups[0].tasks[0].task_type"
         (SPEC | {"task_type": "faces"}, START, "bad_service", "$.task_type", "kind task"),
     ],
 )
-def test_a_task_is_a_service_if_its_type_is_one_and_else_the_refusal_says_what_to_write(
+def test_a_task_is_a_service_if_its_type_is_or_is_told_what_to_write(
     given: Json, kind: str, code: str, path: str, says: str
 ) -> None:
     found, where, message = answer_to(given, kind)

@@ -21,20 +21,9 @@ METADATA: Json = {"format": "safetensors", "devices": ["cpu"], "metrics": {"accu
 
 def saved(task: str, **changed: Any) -> ArtifactSaved:
     """Gives a model that the first placement of a task has saved."""
-    fields: Json = {
-        "task_id": task,
-        "attempt": 1,
-        "placement": 1,
-        "incarnation": "i-1",
-        "number": 1,
-        "version": 1,
-        "name": "weights",
-        "kind": "model",
-        "uri": f"store:sha256/{DIGEST}",
-        "sha256": DIGEST,
-        "size_bytes": 8,
-        "metadata": METADATA,
-    }
+    fields: Json = {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i-1", "number": 1}
+    fields |= {"version": 1, "name": "weights", "kind": "model", "uri": f"store:sha256/{DIGEST}"}
+    fields |= {"sha256": DIGEST, "size_bytes": 8, "metadata": METADATA}
     return ArtifactSaved.model_validate(fields | changed)
 
 

@@ -31,12 +31,9 @@ FIRST_MS = 1_700_000_000_000
 
 def spec(**changed: Any) -> SearchSpec:
     """Gives a small search: 4 trials, 2 at a time, no retries of what failed."""
-    fields: dict[str, Any] = {
-        "task_type": "digits",
-        "space": {"lr": Uniform(type="uniform", low=0.0, high=1.0)},
-        "max_trials": 4,
-        "concurrency": 2,
-    }
+    fields: dict[str, Any] = {"task_type": "digits"}
+    fields |= {"space": {"lr": Uniform(type="uniform", low=0.0, high=1.0)}, "max_trials": 4}
+    fields |= {"concurrency": 2}
     return SearchSpec(**{**fields, **changed})
 
 
@@ -116,15 +113,10 @@ def task_id(trial: int) -> str:
 
 
 def received(number: int = 1, **changed: Any) -> CommandReceived:
-    fields: dict[str, Any] = {
-        "command_id": f"c-{number}",
-        "command_type": "trackside.start-search.v1",
-        "body": {},
-        "digest": f"digest-{number}",
-        "source": Source(topic="trackside.commands", partition=0, offset=number),
-        "publisher": "",
-        "rules": RULES,
-    }
+    fields: dict[str, Any] = {"command_id": f"c-{number}", "command_type": "trackside.start-search.v1"}
+    fields |= {"body": {}, "digest": f"digest-{number}"}
+    fields |= {"source": Source(topic="trackside.commands", partition=0, offset=number), "publisher": ""}
+    fields |= {"rules": RULES}
     return CommandReceived(**{**fields, **changed})
 
 
@@ -143,12 +135,9 @@ def suggested(trial: int) -> TrialSuggested:
 
 
 def submitted(trial: int | None = 0, **changed: Any) -> tasks.TaskSubmitted:
-    fields: dict[str, Any] = {
-        "task_id": task_id(trial or 0),
-        "task_type": "digits",
-        "parameters": {"lr": (trial or 0) / 10},
-        "part": None if trial is None else Part(kind=TRIAL, number=trial),
-    }
+    fields: dict[str, Any] = {"task_id": task_id(trial or 0), "task_type": "digits"}
+    fields |= {"parameters": {"lr": (trial or 0) / 10}}
+    fields |= {"part": None if trial is None else Part(kind=TRIAL, number=trial)}
     return tasks.TaskSubmitted(**{**fields, **changed})
 
 

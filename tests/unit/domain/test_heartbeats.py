@@ -232,9 +232,7 @@ def is_same_view(view: fleet.WorkerHeartbeat, true: fleet.WorkerHeartbeat) -> bo
 
 @pytest.mark.thorough
 @given(steps, st.integers(0, 30))
-def test_a_reader_that_begins_anywhere_has_the_view_of_whole_heartbeats(
-    given_steps: list[Step], start: int
-) -> None:
+def test_a_reader_from_anywhere_has_the_view_of_whole_heartbeats(given_steps: list[Step], start: int) -> None:
     told, views, unknown, newest = log_of(given_steps), heartbeats.HeartbeatViews(), 0, 0
     for message, true in told.log[start:]:
         view = views.read(message)
@@ -252,9 +250,7 @@ def test_a_reader_that_begins_anywhere_has_the_view_of_whole_heartbeats(
 
 @pytest.mark.thorough
 @given(st.lists(beats, min_size=1, max_size=30))
-def test_a_reader_from_the_start_knows_everything_at_every_heartbeat(
-    sent: list[fleet.WorkerHeartbeat],
-) -> None:
+def test_a_reader_from_the_start_knows_every_heartbeat(sent: list[fleet.WorkerHeartbeat]) -> None:
     told, views = log_of([Step(heartbeat, 1, "sent") for heartbeat in sent]), heartbeats.HeartbeatViews()
     for at, (message, heartbeat) in enumerate(told.log, 1):
         view = views.read(message)

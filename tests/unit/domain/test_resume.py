@@ -170,9 +170,7 @@ def test_a_worker_is_told_of_a_few_checkpoints_the_newest_first() -> None:
 @hypothesis.given(
     st.lists(st.tuples(st.integers(1, 6), st.booleans(), st.integers(0, 9)), min_size=1, max_size=4)
 )
-def test_steps_rise_and_each_has_the_value_of_the_newest_training_that_counts(
-    lives: list[tuple[int, bool, int]],
-) -> None:
+def test_steps_rise_and_each_has_the_value_of_the_newest_training_that_counts(lives: Any) -> None:
     """Each attempt trains some steps and is lost; it resumes from the newest checkpoint or begins anew."""
     told, said, number = given.task_active(), dict[int, float](), 0
     for attempt, (steps, resumes, every) in enumerate(lives, 1):

@@ -87,7 +87,7 @@ def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(("limit", "largest", "end"), [(500, 0, END.OOM_HOST), (0, 500, END.LOST)])
-def test_a_task_is_tried_again_where_a_worker_has_no_limit_or_it_was_lost(
+def test_a_task_is_tried_again_where_there_is_no_limit_or_it_was_lost(
     limit: int, largest: int, end: AttemptEnd
 ) -> None:
     told = given.task_queued()

@@ -36,9 +36,7 @@ def names(**options: Any) -> str:
     ],
     ids=str,
 )
-def test_rows_are_selected_by_their_status_then_sorted_then_limited(
-    options: dict[str, Any], shown: str
-) -> None:
+def test_rows_are_selected_by_their_status_then_sorted_then_limited(options: Any, shown: str) -> None:
     assert names(**options) == shown
 
 

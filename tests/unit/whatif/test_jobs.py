@@ -246,9 +246,7 @@ def test_a_picture_has_a_band_for_each_scenario(tmp_path: Path) -> None:
     assert {"train_prob 0.8", "train_prob 0.9"} <= set(texts), "which scenario a band is of is not cut"
 
 
-def test_the_command_prints_rounds_and_assumptions(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_prints_rounds_and_assumptions(capsys: Any, tmp_path: Path) -> None:
     path = tmp_path / "live.svg"
     whatif_job.compare(six_rounds(), TriggerOptions([0.05], picture=path), as_json=False)
     printed = capsys.readouterr()

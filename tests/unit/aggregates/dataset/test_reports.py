@@ -65,7 +65,7 @@ def test_an_end_that_cannot_be_read_or_is_none_leaves_the_dataset_as_it_is(end: 
         ),
     ],
 )
-def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_not_taken_from_any_more(
+def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_stopped(
     problem: Json, kind: type[Event], expected: Json, reason: str
 ) -> None:
     """I15: Sedna ignores a file that is shorter until it is longer again."""

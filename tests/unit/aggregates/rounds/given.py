@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from tests.unit.aggregates.given import published
 from tests.unit.domain.given import FIRST_MS, record_of
 from trackside.aggregates.dataset.aggregate import DATASET
 from trackside.aggregates.dataset.messages import RegisterDataset
@@ -13,7 +14,7 @@ from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.split import SplitRule, samples
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
+from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Command, Event, Json, Message, Record
@@ -64,15 +65,11 @@ BETTER = condition("accuracy_delta", ">", 0.1)
 
 
 def job_body(**changed: Any) -> Json:
-    fields: Json = {
-        "dataset": {"name": DATASET_ID, "train_prob": 0.8},
-        "model": MODEL,
-        "initial_model": {"model": MODEL, "version": 1},
-        "train": {"task_type": "train", "check_period_s": 0},
-        "eval": {"task_type": "evaluate", "check_period_s": 0},
-        "deploy": {"trigger": BETTER},
-        "output": {"url": "/srv/out"},
-    }
+    fields: Json = {"dataset": {"name": DATASET_ID, "train_prob": 0.8}, "model": MODEL}
+    fields |= {"initial_model": {"model": MODEL, "version": 1}}
+    fields |= {"train": {"task_type": "train", "check_period_s": 0}}
+    fields |= {"eval": {"task_type": "evaluate", "check_period_s": 0}, "deploy": {"trigger": BETTER}}
+    fields |= {"output": {"url": "/srv/out"}}
     return {**fields, **changed}
 
 
@@ -130,19 +127,9 @@ class JobLog:
 
     def command(self, stream: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
         self.commands += 1
-        at = self.commands
         kind = wanted if isinstance(wanted, str) else wanted.wire_type()
         given = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
-        received = CommandReceived(
-            command_id=f"c-{at}",
-            command_type=kind,
-            body=given or {},
-            digest=f"digest-{at}",
-            source=Source(topic="trackside.commands", partition=0, offset=at),
-            publisher="",
-            rules=RULES,
-        )
-        self.tell(received, stream=stream)
+        self.tell(published(self.commands, kind, given or {}), stream=stream)
         return self.settle()
 
     def refusals(self, wanted: Command | str, body: Json | None = None, stream: str = JOB) -> list[Problem]:
@@ -252,18 +239,11 @@ class JobLog:
         **metadata: Any,
     ) -> None:
         token = self.place(task)
-        saved = ArtifactSaved(
-            **token,
-            number=task.saved + 1,
-            name="model",
-            version=task.saved + 1,
-            kind=kind,
-            uri=f"store:sha256/{digest(text)}",
-            sha256=digest(text),
-            size_bytes=len(text),
-            media_type=media_type,
-            metadata=metadata,
-        )
+        what = {"number": task.saved + 1, "name": "model", "version": task.saved + 1, "kind": kind}
+        sha256 = digest(text)
+        stored = {"uri": f"store:sha256/{sha256}", "sha256": sha256, "size_bytes": len(text)}
+        about = {"media_type": media_type, "metadata": metadata}
+        saved = ArtifactSaved.model_validate({**token, **what, **stored, **about})
         assert self.tell(saved, role="worker", stream=stream_of(task)) == APPLIED
 
     def end(self, task: Task, result: Json | None = None, error: str = "") -> list[Event]:
@@ -277,10 +257,8 @@ class JobLog:
     def ready(self, task: Task, **detail: Any) -> list[Event]:
         token = self.place(task)
         number = task.attempts[-1].ready_number + 1
-        assert (
-            self.tell(TaskReady(**token, number=number, detail=detail), role="worker", stream=stream_of(task))
-            == APPLIED
-        )
+        said = TaskReady(**token, number=number, detail=detail)
+        assert self.tell(said, role="worker", stream=stream_of(task)) == APPLIED
         return self.settle()
 
     def acknowledge(self, task: Task, ok: bool = True, **detail: Any) -> list[Event]:
@@ -319,11 +297,8 @@ class JobLog:
             self.save(task, name, format="safetensors")
             self.end(task)
         elif task.task_type == "evaluate":
-            found = {
-                name: {"accuracy": self.accuracies.get(task.inputs[name].sha256, 0.5)}
-                for name in ("trained", "deployed")
-            }
-            self.end(task, found)
+            digests = {name: task.inputs[name].sha256 for name in ("trained", "deployed")}
+            self.end(task, {name: {"accuracy": self.accuracies.get(digests[name], 0.5)} for name in digests})
         elif task.task_type == "serve":
             return self._serve(task)
         else:
@@ -354,12 +329,8 @@ def manifest_of(parameters: Json) -> Json:
         for number in samples(segments, begin, end, parameters["use"])
     ]
     url = f"{parameters['output']['url']}/{parameters['path']}"
-    return {
-        "url": url,
-        "sha256": digest(" ".join(numbers)),
-        "size_bytes": len(numbers),
-        "lines": len(numbers),
-    }
+    count = len(numbers)
+    return {"url": url, "sha256": digest(" ".join(numbers)), "size_bytes": count, "lines": count}
 
 
 def event_names(events: list[Event]) -> list[str]:

@@ -25,9 +25,7 @@ def mined(log: JobLog, miner: str, **parameters: object) -> dict[str, tuple[str,
     ("written", "meant"),
     [("Treshold", "Threshold"), ("cross_entropy", "CrossEntropy"), ("random", "Random"), ("Ibt", "IBT")],
 )
-def test_a_misspelt_miner_is_refused_with_the_one_that_is_meant(
-    log: JobLog, written: str, meant: str
-) -> None:
+def test_a_misspelt_miner_is_refused_with_the_one_meant(log: JobLog, written: str, meant: str) -> None:
     """I40: otherwise its service would fail each time that it begins."""
     code, message = mined(log, written)[f"{MINING}.miner"]
     assert code == "unknown_value" and f"did you mean '{meant}'" in message

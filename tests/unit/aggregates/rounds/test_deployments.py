@@ -143,9 +143,7 @@ def test_a_rollback_begins_after_a_deployment_and_goes_on_until_each_target_has_
         ({"trained": {"accuracy": [1.0]}, "deployed": {"accuracy": [0.1]}}, "accuracy_delta is a list of 1"),
     ],
 )
-def test_what_can_not_be_compared_is_not_deployed(
-    log: given.JobLog, result: dict[str, Any], reason: str
-) -> None:
+def test_what_can_not_be_compared_is_not_deployed(log: given.JobLog, result: Any, reason: str) -> None:
     """I14, I12: not two results, a missing metric, a bare list."""
     log.create()
     log.append(10)
@@ -157,9 +155,7 @@ def test_what_can_not_be_compared_is_not_deployed(
     assert reason in decided.reason
 
 
-def test_an_update_goes_to_targets_that_come_meanwhile_and_waits_for_none_that_are_gone(
-    log: given.JobLog,
-) -> None:
+def test_an_update_goes_to_targets_that_come_meanwhile_and_waits_for_no_other(log: given.JobLog) -> None:
     deploying(log)
     update(log, services=[{"name": "api", "task_type": "serve", "replicas": 2}])
     log.work()

@@ -158,9 +158,7 @@ def test_a_difference_goes_before_a_metric_of_the_same_name() -> None:
 
 @pytest.mark.thorough
 @given(st.dictionaries(st.sampled_from("abc"), ANYTHING), st.dictionaries(st.sampled_from("abc"), ANYTHING))
-def test_whatever_an_evaluation_returns_gives_finite_numbers_or_reasons(
-    trained: dict[str, Any], deployed: dict[str, Any]
-) -> None:
+def test_whatever_an_evaluation_returns_gives_finite_numbers_or_reasons(trained: Any, deployed: Any) -> None:
     found = metrics.deltas(trained, deployed)
     missing = metrics.missing_deltas(trained, deployed)
     assert found.keys() | missing.keys() == {f"{name}_delta" for name in trained.keys() | deployed.keys()}

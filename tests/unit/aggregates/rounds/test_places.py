@@ -47,7 +47,7 @@ def update(log: given.JobLog, job: str = given.JOB, **changed: Any) -> list[tupl
         ("/srv/feed.txt", "is dataset 'feed'"),
     ],
 )
-def test_a_model_is_not_copied_to_the_file_of_another_job_or_over_its_dataset(
+def test_a_model_is_not_copied_to_a_file_of_another_job_or_a_dataset(
     first: given.JobLog, url: str, said: str
 ) -> None:
     ((code, path, message),) = problems(first, deploy={"copy_to": {"url": url}}, output=FREE)
@@ -126,9 +126,7 @@ def test_a_round_that_trains_a_folder_fails_if_the_job_copies_models(log: given.
     assert not log.of(ModelUpdatePublished)
 
 
-def test_services_take_a_folder_and_a_rollback_to_one_that_cannot_be_copied_says_why(
-    log: given.JobLog,
-) -> None:
+def test_services_take_a_folder_and_a_rollback_to_one_that_is_not_copied_says_why(log: given.JobLog) -> None:
     """It was live before the job had `copy_to`."""
     log.create(deploy=SERVICES)
     train_a_folder(log)

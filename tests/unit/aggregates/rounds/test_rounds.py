@@ -132,9 +132,7 @@ def test_a_task_that_is_accepted_makes_its_stage_run(log: given.JobLog) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"task_id": f"{given.JOB}.r1.train.2"}, {"attempt": 2}, {"incarnation": "i-9"}]
 )
-def test_a_report_that_names_another_worker_or_task_has_no_effect(
-    log: given.JobLog, wrong: dict[str, Any]
-) -> None:
+def test_a_report_that_names_another_worker_or_task_has_no_effect(log: given.JobLog, wrong: Any) -> None:
     """I4: in Sedna a report of an unknown job is dropped without a word, here it is in the log."""
     log.create()
     log.append(10)

@@ -89,9 +89,7 @@ def test_a_round_that_failed_says_so_and_its_samples_wait_again() -> None:
 
 
 @pytest.mark.parametrize("approval", [False, True])
-def test_a_deployment_names_who_has_approved_it_or_the_targets_that_have_not_confirmed_it(
-    approval: bool,
-) -> None:
+def test_a_deployment_names_who_has_approved_it_or_which_targets_have_not_confirmed(approval: bool) -> None:
     told = JobHistory()
     told.assign(100)
     told.train()

@@ -163,7 +163,7 @@ def rows_of_the_page() -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(("row", "case", "sedna", "ours", "why"), rows_of_the_page())
-def test_what_is_done_here_is_what_the_page_says_and_a_difference_has_a_reason(
+def test_the_page_says_what_is_done_here_and_why_it_differs(
     row: str, case: str, sedna: str, ours: str, why: str
 ) -> None:
     assert FOUND[case]() == ours

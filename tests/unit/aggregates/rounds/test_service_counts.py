@@ -46,7 +46,7 @@ def state(log: JobLog) -> ServiceState:
 
 
 @pytest.mark.parametrize("end", [AttemptEnd.FINISHED, AttemptEnd.FAILED])
-def test_the_last_window_of_a_service_that_has_ended_is_reported_once_before_the_next_begins(
+def test_the_last_window_of_a_service_is_reported_once_before_the_next_begins(
     log: JobLog, end: AttemptEnd
 ) -> None:
     end_with_counts(log, end, 10, 2)

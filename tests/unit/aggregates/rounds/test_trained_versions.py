@@ -42,9 +42,7 @@ def train(log: JobLog, child: str, task_id: str) -> None:
     log.settle()
 
 
-def test_a_model_that_a_task_has_trained_is_a_version_that_names_the_attempt_and_its_artifact(
-    log: JobLog,
-) -> None:
+def test_a_model_that_a_task_has_trained_is_a_version_that_names_its_attempt(log: JobLog) -> None:
     log.first_round()
     (added, *_) = commands(log)
     assert added.command_type == AddModelVersion.wire_type()

@@ -143,7 +143,7 @@ def test_either_of_several_triggers_begins_a_round(log: JobLog) -> None:
         pytest.param(0.9, [NIGHT, {**NIGHT, "start": "03:00", "end": "04:00"}], False, id="never at once"),
     ],
 )
-def test_only_a_better_model_waits_for_a_time_that_comes_to_be_deployed(
+def test_only_a_better_model_waits_for_a_time_that_comes(
     log: JobLog, accuracy: float, windows: list[Json], waits: bool
 ) -> None:
     log.next_accuracy = lambda number: accuracy

@@ -99,7 +99,7 @@ BERLIN, KATHMANDU, LORD_HOWE = "Europe/Berlin", "Asia/Kathmandu", "Australia/Lor
         ),
     ],
 )
-def test_a_window_follows_the_clock_of_its_zone_also_on_days_on_which_that_is_set(
+def test_a_window_follows_the_clock_of_its_zone_also_when_that_is_set(
     window: tuple[str, str, str], begin: str, end: str, found: list[str]
 ) -> None:
     times = [at(f"2026-{each}:00+00:00") for each in (begin, end)]
@@ -168,9 +168,7 @@ def test_a_time_of_cron_waits_for_its_window() -> None:
 @pytest.mark.parametrize(
     ("operator", "due_ms"), [(">=", 90_500), (">", 90_501), ("<", 90_500), ("<=", 90_501), ("==", 90_500)]
 )
-def test_seconds_since_the_last_round_cross_a_threshold_at_the_millisecond(
-    operator: str, due_ms: int
-) -> None:
+def test_seconds_since_the_last_round_cross_a_threshold_to_the_ms(operator: str, due_ms: int) -> None:
     known = Known(last_round_ms=1_000)
     trigger = number("seconds_since_last_round", operator, 89.5)
     result = holds(trigger, known, 1_000)

@@ -112,9 +112,7 @@ def test_a_trigger_says_the_numbers_that_it_has_seen() -> None:
         ({"type": "any_of", "triggers": []}, "bad_length", ".triggers", "List should have at least 1 item"),
     ],
 )
-def test_a_trigger_of_another_form_is_refused(
-    trigger: dict[str, Any], code: str, place: str, message: str
-) -> None:
+def test_a_trigger_of_another_form_is_refused(trigger: Any, code: str, place: str, message: str) -> None:
     """I8: an unknown operator never fires in Sedna, without a word."""
     (problem,) = refused(trigger)
     assert (problem.code, problem.path) == (code, f"$.trigger{place}")

@@ -14,23 +14,11 @@ CONDITION = {"metric": "accuracy_delta", "operator": ">", "threshold": 0.1, "val
 
 
 def round_row(number: int, **changed: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "round": number,
-        "status": "completed",
-        "stage": "deploy",
-        "train_samples": 80,
-        "eval_samples": 20,
-        "base_version": number,
-        "version": number + 1,
-        "trained": {"accuracy": 0.9, "loss": 0.2},
-        "deployed_metrics": {"accuracy": 0.85, "loss": 0.3},
-        "conditions": [CONDITION],
-        "approval": None,
-        "deployed": False,
-        "reason": "",
-        "decision_reason": "accuracy_delta > 0.02: it is 0.05",
-        "duration_s": 12.0,
-    }
+    row: dict[str, Any] = {"round": number, "status": "completed", "stage": "deploy", "train_samples": 80}
+    row |= {"eval_samples": 20, "base_version": number, "version": number + 1}
+    row |= {"trained": {"accuracy": 0.9, "loss": 0.2}, "deployed_metrics": {"accuracy": 0.85, "loss": 0.3}}
+    row |= {"conditions": [CONDITION], "approval": None, "deployed": False, "reason": ""}
+    row |= {"decision_reason": "accuracy_delta > 0.02: it is 0.05", "duration_s": 12.0}
     return row | changed
 
 

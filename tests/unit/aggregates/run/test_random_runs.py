@@ -127,21 +127,8 @@ def test_very_many_disturbed_runs_hold(seed: int) -> None:
     assert looks > 1_000
 
 
-DRAWN = (
-    "ChildStopRequested",
-    "GateDecided",
-    "RunAbortRequested",
-    "RunArchived",
-    "RunPaused",
-    "RunResumed",
-    "RunRevived",
-    "RunTimeLimitReached",
-    "RunUpdated",
-    "StepAbortRequested",
-    "StepExpanded",
-    "StepRepeated",
-    "StepSkipped",
-    "TaskHeld",
-    "TaskReleased",
-    "TaskStopRequested",
-)
+DRAWN = [
+    *["ChildStopRequested", "GateDecided", "RunAbortRequested", "RunArchived", "RunPaused", "RunResumed"],
+    *["RunRevived", "RunTimeLimitReached", "RunUpdated", "StepAbortRequested", "StepExpanded"],
+    *["StepRepeated", "StepSkipped", "TaskHeld", "TaskReleased", "TaskStopRequested"],
+]

@@ -39,27 +39,19 @@ def test_a_failed_leaf_is_run_again_with_what_was_omitted_and_the_rest_is_kept()
     assert log.states == dict.fromkeys("abcd", "succeeded")
 
 
-def test_what_has_joined_a_skipped_branch_is_kept() -> None:
-    log = started(
-        step("a"),
-        step("b", "a", when="false"),
-        step("c", "b"),
-        step("join", needs={"all_ended": ["c"]}),
-        step("f"),
-    )
+def test_what_has_joined_a_skipped_branch_is_kept_and_a_restart_continues_what_was_aborted() -> None:
+    join = step("join", needs={"all_ended": ["c"]})
+    log = started(step("a"), step("b", "a", when="false"), step("c", "b"), join, step("f"))
     log.finish("a")
     log.finish("join")
     log.finish("f", end=FAILED)
     log.command(messages.RetryFailedSteps())
     assert revived(log).reset == ["f"]
-
-
-def test_a_restart_continues_what_the_abort_had_stopped_too() -> None:
     log = started(step("a"), step("b", "a"), step("c"))
     log.finish("c")
     log.command(messages.AbortPipelineRun())
     log.command(messages.RestartFromStep(steps=["c"]))
-    assert revived(log).reset == ["b", "c"] or revived(log).reset == ["a", "b", "c"]
+    assert revived(log).reset in (["b", "c"], ["a", "b", "c"])
 
 
 def test_exactly_the_failed_items_of_a_fan_out_are_run_again() -> None:
@@ -91,7 +83,7 @@ def test_single_items_can_be_chosen_among_those_that_failed() -> None:
     assert log.run.status is messages.RunStatus.SUCCEEDED
 
 
-def test_a_patch_of_a_step_that_succeeded_resets_it_and_its_descendants() -> None:
+def test_a_patch_resets_a_step_that_succeeded_and_may_refer_to_those_that_were_kept() -> None:
     log = failed_leaf()
     patch = {"a": messages.StepPatch(parameters={"lr": 0.5}, queue="gpu")}
     log.command(messages.RetryFailedSteps(patch=patch))
@@ -100,9 +92,6 @@ def test_a_patch_of_a_step_that_succeeded_resets_it_and_its_descendants() -> Non
     assert (task.parameters, task.needs.queue) == ({"lr": 0.5}, "gpu")
     log.finish("a.g1")
     assert log.submitted[-2:] == ["b.g1", "c.g1"]
-
-
-def test_a_patch_may_refer_to_steps_that_were_kept() -> None:
     log = failed_leaf()
     log.command(messages.RetryFailedSteps(patch={"c": messages.StepPatch(parameters={"n": "${a.result.n}"})}))
     assert log.stream.tasks[f"{STREAM}.c.g1"].parameters == {"n": 1}
@@ -128,8 +117,7 @@ def test_a_retry_while_a_run_goes_on_or_is_aborted_is_refused() -> None:
     assert refused(log.command(messages.RetryFailedSteps())) == ("is_stopping", "$partitionkey")
 
 
-def test_an_aborted_run_is_continued_where_it_was() -> None:
-    """P16: what had not begun begins."""
+def test_an_aborted_run_is_continued_where_it_was_and_a_fan_out_with_what_had_not_begun() -> None:
     log = started(step("a"), step("b", "a"), step("c", "b"))
     log.finish("a")
     log.place("b")
@@ -140,9 +128,6 @@ def test_an_aborted_run_is_continued_where_it_was() -> None:
     log.finish("b.g1")
     log.finish("c.g1")
     assert (log.run.status, log.submitted) == (messages.RunStatus.SUCCEEDED, ["a", "b", "b.g1", "c.g1"])
-
-
-def test_an_aborted_fan_out_is_continued_with_the_items_that_had_not_begun() -> None:
     log = started(step("a", each=[0, 1, 2], at_once=1))
     log.finish("a.0")
     log.place("a.1")
@@ -172,24 +157,18 @@ def test_a_time_limit_counts_from_the_revival() -> None:
     assert (log.run.due_ms or 0) > log.run.started_ms + 100_000
 
 
-def test_a_run_is_archived_by_a_deadline_of_the_log_and_can_not_be_continued_then() -> None:
-    log = failed_leaf()
-    due_ms = log.run.due_ms
-    assert due_ms == log.run.ended_ms + 30 * DAY_MS
-    events = log.overdue(due_ms)
-    assert events == []
-    assert isinstance(log.records[-1].message, messages.RunArchived)
-    assert (log.run.closed, log.stream.closed) == (True, True)
-    assert refused(log.command(messages.RetryFailedSteps())) == ("run_archived", "$partitionkey")
-
-
-def test_a_run_is_archived_by_a_command_once_it_is_over() -> None:
+@pytest.mark.parametrize("by_command", [False, True])
+def test_a_run_is_archived_once_it_is_over_and_can_not_be_continued_then(by_command: bool) -> None:
     log = started(step("a"))
     assert refused(log.command(messages.ArchiveRun())) == ("run_not_over", "$partitionkey")
-    log.finish("a")
-    log.command(messages.ArchiveRun())
-    assert log.run.archived
-    assert refused(log.command(messages.RestartFromStep(steps=["a"]))) == ("run_archived", "$partitionkey")
+    log.finish("a", end=FAILED)
+    due_ms = log.run.due_ms
+    assert due_ms == log.run.ended_ms + 30 * DAY_MS
+    log.command(messages.ArchiveRun()) if by_command else log.overdue(due_ms)
+    assert isinstance(log.records[-1].message, messages.RunArchived)
+    assert (log.run.archived, log.run.closed, log.stream.closed) == (True, True, True)
+    for again in (messages.RetryFailedSteps(), messages.RestartFromStep(steps=["a"])):
+        assert refused(log.command(again)) == ("run_archived", "$partitionkey")
 
 
 @pytest.mark.parametrize("running", ["finish", "return"])

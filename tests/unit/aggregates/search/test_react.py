@@ -203,9 +203,7 @@ def test_a_search_is_stopped_once_and_a_stop_of_one_that_is_over_or_not_there_is
         (AttemptEnd.LOST, None, "none", (messages.TrialStatus.FAILED, None)),
     ],
 )
-def test_a_trial_ends_as_its_task_did(
-    end: AttemptEnd, stop: Any, final: Any, expected: tuple[messages.TrialStatus, float | None]
-) -> None:
+def test_a_trial_ends_as_its_task_did(end: AttemptEnd, stop: Any, final: Any, expected: Any) -> None:
     told = given.task_active(retry=RetryPolicy(lost=Retry(times=0)))
     told.tell(given.report(1, 0.25))
     if final != "none":

@@ -52,9 +52,7 @@ def test_a_change_of_what_is_not_there_is_refused(kind: type[Any], body: dict[st
 
 
 @pytest.mark.parametrize(("kind", "body"), CHANGES, ids=lambda found: getattr(found, "__name__", ""))
-def test_the_end_of_a_search_is_final_and_the_refusal_says_how_to_go_on(
-    kind: type[Any], body: dict[str, Any]
-) -> None:
+def test_the_end_of_a_search_is_final_and_the_refusal_says_how_to_go_on(kind: type[Any], body: Any) -> None:
     """D24: DONE is not left by raising a limit, nor STOPPED by a resume."""
     told = given.search_running(max_trials=1)
     suggest(told, 0)
@@ -203,9 +201,7 @@ def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_i
         (messages.StopSearch, {}, TaskStopRequested(task_id=given.task_id(0), reason="user")),
     ],
 )
-def test_what_is_held_is_released_by_a_pause_that_lets_it_finish_and_not_by_a_stop(
-    kind: type[Any], body: dict[str, Any], follows: Event
-) -> None:
+def test_what_is_held_is_released_to_finish_and_not_by_a_stop(kind: Any, body: Any, follows: Event) -> None:
     told = given.task_active() if body else given.task_queued()
     steps: tuple[tuple[type[Any], dict[str, Any]], ...] = (
         (messages.PauseSearch, {"running": "return"}),

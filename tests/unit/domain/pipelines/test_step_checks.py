@@ -243,9 +243,7 @@ def test_steps_share_no_defaults() -> None:
         ({"inputs": {"m": {**ARTIFACT, "sha256": "x"}}}, ("bad_digest", ".inputs.m.sha256")),
     ],
 )
-def test_what_does_not_go_with_a_kind_of_step_is_refused(
-    fields: dict[str, Any], place: tuple[str, str]
-) -> None:
+def test_what_does_not_go_with_a_kind_of_step_is_refused(fields: dict[str, Any], place: Any) -> None:
     assert places(step("a", **fields), parameters={"x": {"default": 1}}) == {
         (place[0], f"$.steps[0]{place[1]}")
     }
