@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.batch.test_decide import SUBMIT, body, tasks
-from tests.unit.aggregates.given import CAPABILITIES, SPEC, START, answered, published, react, refusal
+from tests.unit.aggregates.given import (
+    CAPABILITIES,
+    SPEC,
+    START,
+    answered,
+    of_kind,
+    published,
+    react,
+    refusal,
+)
 from tests.unit.domain.given import Told, record_of
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.batch.messages import BatchStarted
@@ -34,8 +43,7 @@ def test_true_asks_for_a_service_with_its_defaults_and_false_for_none() -> None:
     told = Told()
     given = body([{"task_type": "faces", "service": True}, {"task_type": "digits", "service": False}])
     assert isinstance(answered(told, published(1, SUBMIT, given), FACES_SERVE)[-1], BatchStarted)
-    asked = [event.needs.service for event in react(told) if isinstance(event, TaskSubmitted)]
-    assert asked == [ServicePolicy(), None]
+    assert [event.needs.service for event in of_kind(TaskSubmitted, react(told))] == [ServicePolicy(), None]
 
 
 @pytest.mark.parametrize("rule", ["run_timeout_s", "queue_timeout_s", "retry"])

@@ -1,7 +1,7 @@
 """A log told event by event, folded as it goes: given these events, when this one, then that outcome."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
@@ -45,20 +45,12 @@ def record_of(
     decision: tuple[str, int, int] | None = None,
     partition: int = 3,
 ) -> Record:
+    """Gives a record as if it was read; the role is the first that may write it unless it is given."""
     written_by = sorted(message.written_by) if isinstance(message, Event) else []
     decision_id, index, count = decision or ("", 0, 1)
-    _, _, headers = encode(
-        Draft(
-            message=message,
-            id=f"m-{offset}",
-            source=f"trackside/{role or (written_by or ['nobody'])[-1]}/1",
-            stream=stream,
-            time="2026-01-31T12:00:00Z",
-            decision_id=decision_id,
-            index=index,
-            count=count,
-        )
-    )
+    about: dict[str, Any] = {"message": message, "id": f"m-{offset}", "stream": stream}
+    about |= {"decision_id": decision_id, "index": index, "count": count, "time": "2026-01-31T12:00:00Z"}
+    _, _, headers = encode(Draft(source=f"trackside/{role or (written_by or ['nobody'])[-1]}/1", **about))
     return Record("trackside.events", partition, offset, FIRST_MS + offset, Envelope(dict(headers)), message)
 
 
@@ -199,32 +191,24 @@ def ended(
     return tasks.AttemptEnded(**token(trial, **which), end=end)
 
 
-def recall(
-    trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
-) -> tasks.TaskRecallRequested:
-    return tasks.TaskRecallRequested(
-        task_id=task_id(trial), attempt=attempt, placement=placement, reason="free"
-    )
+def recall(trial: int = 0, incarnation: str = "", **which: int) -> tasks.TaskRecallRequested:
+    """Gives the scheduler's wish to have a placement back; it names no incarnation."""
+    where = {"attempt": 1, "placement": 1, **which}
+    return tasks.TaskRecallRequested(task_id=task_id(trial), **where, reason="free")
 
 
-def preemption(
-    trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
-) -> tasks.TaskPreemptionRequested:
-    return tasks.TaskPreemptionRequested(
-        task_id=task_id(trial), attempt=attempt, placement=placement, by="urgent"
-    )
+def preemption(trial: int = 0, incarnation: str = "", **which: int) -> tasks.TaskPreemptionRequested:
+    """Gives the scheduler's wish that a placement makes room; it names no incarnation."""
+    where = {"attempt": 1, "placement": 1, **which}
+    return tasks.TaskPreemptionRequested(task_id=task_id(trial), **where, by="urgent")
 
 
-def interrupted(
-    number: int = 1, trial: int = 0, resource: Literal["host", "device"] = "device", **which: Any
-) -> tasks.TaskInterrupted:
-    return tasks.TaskInterrupted(
-        **token(trial, **which),
-        interrupt=number,
-        resource=resource,
-        reserved=tasks.Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised"),
-        error=tasks.TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
-    )
+def interrupted(number: int = 1, trial: int = 0, **which: Any) -> tasks.TaskInterrupted:
+    """Gives the worker's word that an attempt ran out of memory in training and will train again."""
+    reserved = tasks.Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised")
+    error = tasks.TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory")
+    what: dict[str, Any] = {"interrupt": number, "resource": which.pop("resource", "device")}
+    return tasks.TaskInterrupted(**what, **token(trial, **which), reserved=reserved, error=error)
 
 
 def unschedulable(trial: int = 0, attempt: int = 1, number: int = 1) -> tasks.TaskUnschedulable:

@@ -16,18 +16,11 @@ def definition(number: int = 1) -> PipelineSpec:
     return PipelineSpec.model_validate({"steps": steps})
 
 
-def defined(
-    change: int = 1, version: int = 1, number: int | None = None, max_runs: int = 2
-) -> PipelineDefined:
-    content = definition(version if number is None else number)
-    return PipelineDefined(
-        command_id="c-1",
-        change=change,
-        version=version,
-        sha256=digest(content),
-        pipeline=content,
-        max_runs=max_runs,
-    )
+def defined(change: int = 1, version: int = 1, number: int = 0, max_runs: int = 2) -> PipelineDefined:
+    """Returns that a definition is the current one; its content is of the version, or of `number`."""
+    content = definition(number or version)
+    what: dict[str, Any] = {"pipeline": content, "sha256": digest(content), "max_runs": max_runs}
+    return PipelineDefined(command_id="c-1", change=change, version=version, **what)
 
 
 def numbered(number: int, version: int = 1, **more: Any) -> RunNumbered:

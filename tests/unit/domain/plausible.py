@@ -4,7 +4,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.unit import domain
+from tests.unit.domain import (
+    plausible_adoptions,
+    plausible_artifacts,
+    plausible_batches,
+    plausible_changes,
+    plausible_datasets,
+    plausible_models,
+    plausible_pipelines,
+    plausible_requests,
+    plausible_summaries,
+)
 from tests.unit.domain.given import (
     FIRST_MS,
     STREAM,
@@ -58,10 +68,10 @@ Move = list[Message]
 RETRIED = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")
 LIMITS = ("queue_timeout_s", "run_timeout_s")
 BEGINNINGS = (
-    domain.plausible_models.REGISTERED,
-    domain.plausible_summaries.FOUND,
+    plausible_models.REGISTERED,
+    plausible_summaries.FOUND,
     defined(),
-    domain.plausible_datasets.REGISTERED,
+    plausible_datasets.REGISTERED,
 )
 
 
@@ -103,29 +113,29 @@ class Chance:
         moves: list[Move] = []
         if self.random.random() < 0.05:
             moves.append([self._received()])
-        moves += domain.plausible_changes.annotations(self.random, stream)
+        moves += plausible_changes.annotations(self.random, stream)
         if stream.unanswered:
             moves.append(self._answer(stream))
         if search_of(stream) is not None and not stream.closed:
             moves += self._of_search(stream, stream.root)
-            moves += domain.plausible_changes.changes(self.random, stream.root, told.now_ms)
-            for name in domain.plausible_requests.open_tasks(stream.root):
+            moves += plausible_changes.changes(self.random, stream.root, told.now_ms)
+            for name in plausible_requests.open_tasks(stream.root):
                 if name in stream.tasks:
                     moves += self._of_task(stream.tasks[name], told.now_ms)
         if batch_of(stream) is not None and not stream.closed:
-            moves += domain.plausible_batches.moves(self.random, stream)
+            moves += plausible_batches.moves(self.random, stream)
             for name in sorted(stream.root.open):
                 moves += self._of_task(stream.tasks[name], told.now_ms)
         if dataset_of(stream) is not None:
-            moves += domain.plausible_datasets.moves(self.random, stream)
+            moves += plausible_datasets.moves(self.random, stream)
             for task in stream.tasks.values():
                 moves += [] if task.state is TaskState.ENDED else self._of_task(task, told.now_ms)
         if model_of(stream) is not None:
-            moves += domain.plausible_models.moves(self.random, stream)
+            moves += plausible_models.moves(self.random, stream)
         if summary_of(stream) is not None:
-            moves += domain.plausible_summaries.moves(self.random, stream)
+            moves += plausible_summaries.moves(self.random, stream)
         if pipeline_of(stream) is not None:
-            moves += domain.plausible_pipelines.moves(self.random, stream, told.now_ms)
+            moves += plausible_pipelines.moves(self.random, stream, told.now_ms)
         return self.random.choice(moves) if moves else [self._received()]
 
     def _received(self) -> Message:
@@ -150,8 +160,8 @@ class Chance:
                 if self.random.random() < 0.1:
                     return [answer, beginning]
             if self.random.random() < 0.4:
-                return [answer, domain.plausible_batches.batch(self.random, self._needs())]
-            return [answer, started(**domain.plausible_changes.limits(self.random), **self._needs())]
+                return [answer, plausible_batches.batch(self.random, self._needs())]
+            return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
         if self.random.random() < 0.5:
             return [answer]
         fields = answer.model_dump() | {"code": "already_exists", "path": "$", "message": ""}
@@ -176,10 +186,10 @@ class Chance:
             moves += [[asked, submitted(number, needs=search.spec.needs, step_limit=limit)]] * 3
             # It would continue a trial that has not ended, which none can.
             moves += [[asked.model_copy(update={"from_checkpoint": TrialCheckpoint(trial=number)})]]
-            moves += domain.plausible_requests.next_trial(self.random, stream, number, seen)
+            moves += plausible_requests.next_trial(self.random, stream, number, seen)
             if self.random.random() < 0.05:
                 moves.append([SearchExhausted(trials=number, seen=seen)])
-            moves += domain.plausible_changes.advice(self.random, search, number)
+            moves += plausible_changes.advice(self.random, search, number)
         elif not search.active and search.next_added is None and search.status not in GOES_ON:
             stopping = search.status is SearchStatus.STOPPING
             how = SearchStatus.STOPPED if stopping else SearchStatus.DONE
@@ -208,12 +218,12 @@ class Chance:
             case TaskState.ENDED:
                 how = TrialStatus.SUCCEEDED if task.end is tasks.AttemptEnd.FINISHED else TrialStatus.FAILED
                 end = over(trial, task.final, how)
-                return [[end.model_copy(update={"values": domain.plausible_changes.values(self.random)})]] * 2
+                return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
         if task.place is not None:
-            moves += domain.plausible_adoptions.of_task(self.random, task, where)
-        moves += domain.plausible_changes.holds(self.random, task)
+            moves += plausible_adoptions.of_task(self.random, task, where)
+        moves += plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
-            moves += [[domain.plausible_requests.limit_of(task)]] * 2
+            moves += [[plausible_requests.limit_of(task)]] * 2
         return [[about(task.task_id, event) for event in move] for move in moves]
 
     def _of_queued(self, task: Task, trial: int) -> list[Move]:
@@ -246,15 +256,15 @@ class Chance:
         step = task.reports[-1][0] + 1 if task.reports else 0
         phase = tasks.TaskStatus(self.random.randint(task.attempt.reached, 9))
         moves: list[Move] = [[report(step, self.random.random(), trial, **at)], self._end(trial, where)]
-        moves += domain.plausible_requests.of_task(self.random, task, where)
-        moves += domain.plausible_artifacts.of_task(self.random, task, where)
+        moves += plausible_requests.of_task(self.random, task, where)
+        moves += plausible_artifacts.of_task(self.random, task, where)
         if task.attempt.resumed is not None and not task.reports and self.random.random() < 0.5:
             moves.append([report(task.attempt.resumed.step - 1, 0.5, trial, **at)])
         if phase > task.attempt.reached:
             moves.append([status(phase, trial, interrupts, **where)])
         if not task.has_final:
             final = report(step, self.random.random(), trial, final=True, **at)
-            moves.append([final.model_copy(update=domain.plausible_changes.beside(self.random))])
+            moves.append([final.model_copy(update=plausible_changes.beside(self.random))])
         if self.random.random() < 0.1:
             moves.append([tasks.TaskStopRequested(task_id=task.task_id, reason="assessor")])
         if self.random.random() < 0.2:
@@ -299,18 +309,11 @@ class Chance:
         where = self._near(stream.tasks.get(task_id(trial)) if stream is not None else None)
         at = {"attempt": where["attempt"], "placement": where["placement"]}
         guesses: list[Message] = [
-            suggested(count + random.randrange(2)),
-            suggested(count),
-            submitted(trial),
-            submitted(count),
-            started(),
-            accepted(random.randint(1, 5), place=random.randint(1, 5)),
-            accepted(1, place=random.randint(1, 9)),
-            over(trial, 0.5),
-            over(count, 0.5),
+            *(suggested(count + random.randrange(2)), suggested(count), submitted(trial)),
+            *(submitted(count), started(), accepted(random.randint(1, 5), place=random.randint(1, 5))),
+            *(accepted(1, place=random.randint(1, 9)), over(trial, 0.5), over(count, 0.5)),
             SearchExhausted(trials=trial),
-            SearchEnded(status=random.choice(list(SearchStatus)), trials=0),
-            self._received(),
+            *(SearchEnded(status=random.choice(list(SearchStatus)), trials=0), self._received()),
         ]
         of_a_task: list[Message] = [
             assigned(trial, where["attempt"], random.randint(1, 3), where["incarnation"]),
@@ -340,10 +343,10 @@ class Chance:
             stops = [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
             guesses += stops * 2
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
-        guesses += domain.plausible_requests.wrong(random, known_task, where) * 3
-        guesses += domain.plausible_adoptions.wrong(known_task, where)
-        guesses += domain.plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
-        guesses += domain.plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
+        guesses += plausible_requests.wrong(random, known_task, where) * 3
+        guesses += plausible_adoptions.wrong(known_task, where)
+        guesses += plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
+        guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
         if random.random() < 0.3:
             guesses += [tasks.TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
         return random.choice(guesses)
@@ -353,15 +356,15 @@ class Chance:
         if stream is None or stream.root is None:
             return [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         if batch_of(stream) is not None:
-            return domain.plausible_batches.guesses(self.random, stream, self._needs()) * 6
+            return plausible_batches.guesses(self.random, stream, self._needs()) * 6
         if dataset_of(stream) is not None:
-            return domain.plausible_datasets.guesses(self.random, stream) * 6
+            return plausible_datasets.guesses(self.random, stream) * 6
         if model_of(stream) is not None:
-            return domain.plausible_models.guesses(self.random, stream) * 6
+            return plausible_models.guesses(self.random, stream) * 6
         if summary_of(stream) is not None:
-            return domain.plausible_summaries.guesses(self.random, stream) * 6
+            return plausible_summaries.guesses(self.random, stream) * 6
         if pipeline_of(stream) is not None:
-            return domain.plausible_pipelines.guesses(self.random, stream) * 6
+            return plausible_pipelines.guesses(self.random, stream) * 6
         return []
 
     def _near(self, task: Task | None) -> dict[str, Any]:

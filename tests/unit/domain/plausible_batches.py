@@ -85,13 +85,7 @@ def _task(root: Batch, number: int) -> TaskSubmitted:
     group = root.spec.groups[at]
     number = min(number, len(group.tasks) - 1)
     task = group.tasks[number]
-    name = messages.task_name(task, number)
-    needs = messages.needs_of(root.spec, group, task)
-    return TaskSubmitted(
-        task_id=batch_task_id(root.batch_id, at, name),
-        task_type=task.task_type,
-        parameters=task.parameters,
-        part=Part(kind=messages.GROUP, number=at, name=name),
-        needs=needs,
-        estimated_by=messages.estimated_by(needs, task),
-    )
+    name, needs = messages.task_name(task, number), messages.needs_of(root.spec, group, task)
+    what: dict[str, Any] = {"task_id": batch_task_id(root.batch_id, at, name), "task_type": task.task_type}
+    what |= {"part": Part(kind=messages.GROUP, number=at, name=name), "parameters": task.parameters}
+    return TaskSubmitted(**what, needs=needs, estimated_by=messages.estimated_by(needs, task))

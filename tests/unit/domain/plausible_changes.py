@@ -91,13 +91,8 @@ def assessment_failed(random: Random, search: Search) -> AssessmentFailed:
     """Gives the word that an assessor failed: the next one, a repeat, or one too far."""
     known = search.assessor_failures
     rows, failure = random.choice([(1, 1), (0, 1), (0, 0), (0, 0), (1, 3), (1, 3)])
-    return AssessmentFailed(
-        rows=max(0, known.rows + rows),
-        failure=max(1, known.in_a_row + failure),
-        code="assessor_failed",
-        message="it raised",
-        seen=0,
-    )
+    counts = {"rows": max(0, known.rows + rows), "failure": max(1, known.in_a_row + failure), "seen": 0}
+    return AssessmentFailed(**counts, code="assessor_failed", message="it raised")
 
 
 def advice(random: Random, search: Search, number: int) -> list[Move]:

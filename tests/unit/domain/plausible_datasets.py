@@ -57,13 +57,9 @@ def guesses(random: Random, stream: Stream[Dataset]) -> list[Message]:
 
 
 def submitted(number: int) -> TaskSubmitted:
-    return TaskSubmitted(
-        task_id=watcher_id(STREAM, number),
-        task_type=WATCH_DATASET,
-        parameters={},
-        part=Part(kind=messages.WATCH, number=number),
-        needs=Needs(service=ServicePolicy()),
-    )
+    task: dict[str, Any] = {"task_id": watcher_id(STREAM, number), "task_type": WATCH_DATASET}
+    needs, part = Needs(service=ServicePolicy()), Part(kind=messages.WATCH, number=number)
+    return TaskSubmitted(**task, parameters={}, part=part, needs=needs)
 
 
 def _of_watcher(random: Random, stream: Stream[Dataset]) -> list[Message]:

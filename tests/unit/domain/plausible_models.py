@@ -37,10 +37,7 @@ def guesses(random: Random, stream: Stream[Model]) -> list[Message]:
     change = stream.root.changes + random.randrange(3)
     other = added(number).model_copy(update={"version": random.randint(1, count + 2)})
     return [
-        REGISTERED,
-        added(number),
-        other,
-        tagged(change, number, added=["z"]),
+        *(REGISTERED, added(number), other, tagged(change, number, added=["z"])),
         staged(change, number, random.choice(STAGES), random.choice([None, 1, 2])),
         messages.ModelArchived(command_id="c-8", change=change),
         messages.ModelRestored(command_id="c-9", change=change),

@@ -96,12 +96,8 @@ def guesses(random: Random, stream: Stream[DefinedPipeline]) -> list[Message]:
     number, version = random.randint(1, root.numbered + 2), random.randint(1, len(root.versions) + 2)
     change = root.changes + random.randrange(3)
     return [
-        defined(),
-        defined(change, version),
-        defined(change, version, number=random.randint(1, 4)),
-        numbered(number, version),
-        asked(number),
-        run_over(number),
+        *(defined(), defined(change, version), defined(change, version, number=random.randint(1, 4))),
+        *(numbered(number, version), asked(number), run_over(number)),
         ChildStopRequested(child_id=run_id(stream.stream_id, number), reason=""),
         RunCancelled(command_id="c-3", number=number),
         PipelineRetired(command_id="c-4", change=change),

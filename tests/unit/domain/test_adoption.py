@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.unit.domain import given
 from trackside.contracts.tasks import AttemptEnd, TaskRefused, TaskStatus, TaskStopRequested
 from trackside.domain.display.task_state import task_fields
@@ -77,21 +75,12 @@ def test_an_attempt_is_adopted_again_and_again_and_an_adoption_that_is_not_in_th
     assert told.task().attempt.incarnations == ("i-1", "i-3")
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        given.adopted(worker="w2"),
-        given.adopted(placement=2),
-        given.adopted(attempt=2),
-        given.adopted(earlier=()),
-        given.adopted(earlier=("i-0",)),
-    ],
-    ids=["worker", "placement", "attempt", "nothing_earlier", "others_earlier"],
-)
-def test_only_the_worker_that_has_a_placement_adopts_it(wrong: Any) -> None:
-    told = given.task_active()
-    assert told.tell(wrong) == given.OVERTAKEN
-    assert told.task().attempt.incarnations == ("i-1",)
+def test_only_the_worker_that_has_a_placement_adopts_it() -> None:
+    places: list[dict[str, Any]] = [{"worker": "w2"}, {"placement": 2}, {"attempt": 2}]
+    for which in (*places, {"earlier": ()}, {"earlier": ("i-0",)}):
+        told = given.task_active()
+        assert told.tell(given.adopted(**which)) == given.OVERTAKEN, which
+        assert told.task().attempt.incarnations == ("i-1",)
 
 
 def test_nothing_is_adopted_that_has_ended_or_waits() -> None:

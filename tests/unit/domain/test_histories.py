@@ -17,7 +17,6 @@ from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.plausible_forgetting import ForgettingChance
 from tests.unit.domain.plausible_parking import ParkingChance
-from trackside import domain
 from trackside.aggregates.batch import evolve as batch
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.registry import AGGREGATES
@@ -26,6 +25,16 @@ from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
+from trackside.domain import (
+    child,
+    command,
+    fold,
+    reports,
+    task_acceptance,
+    task_artifacts,
+    task_events,
+    task_reuse,
+)
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump, load, pack
@@ -34,18 +43,8 @@ from trackside.domain.task import TaskState
 SEEDS = st.integers(0, 2**32)
 CHANCES: dict[int, type[Chance]] = {0: ParkingChance, 1: ForgettingChance}
 MODULES: tuple[ModuleType, ...] = (
-    batch,
-    domain.child,
-    domain.command,
-    domain.fold,
-    domain.reports,
-    search,
-    search_advice,
-    search_changes,
-    domain.task_acceptance,
-    domain.task_artifacts,
-    domain.task_events,
-    domain.task_reuse,
+    *(batch, child, command, fold, reports, search, search_advice, search_changes),
+    *(task_acceptance, task_artifacts, task_events, task_reuse),
 )
 UNREACHABLE = {
     # `fold` asks for these before it hands an event on, so that no history leads there.
@@ -55,13 +54,8 @@ UNREACHABLE = {
     # Where signatures are required; see tests/unit/signing.
     ("domain.fold", "    if record.trust is not stream.trust:"),
 }
-REFUSALS = {
-    "return Outcome.OVERTAKEN",
-    "return Outcome.DUPLICATE",
-    'return "late"',
-    'return "stale"',
-    'return "repeat"',
-}
+REFUSALS = {f"return Outcome.{outcome}" for outcome in ("OVERTAKEN", "DUPLICATE")}
+REFUSALS |= {f'return "{said}"' for said in ("late", "stale", "repeat")}
 
 
 def guards() -> dict[tuple[str, int], str]:

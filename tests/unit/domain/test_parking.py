@@ -72,33 +72,26 @@ def test_nothing_but_commands_counts_in_a_parked_stream() -> None:
     assert told.streams.by_id["digits-2"].parked is None
 
 
-def test_what_was_written_since_is_folded_once_the_record_is_skipped() -> None:
+def test_what_was_written_since_is_folded_and_passed_on_once_the_record_is_skipped() -> None:
     told, offset = parked()
     clean = search_running()
-    for number in (0, 1):
+    for number in (0, 7, 1):
         told.tell(suggested(number))
         clean.tell(suggested(number))
+    passed: list[tuple[int, Outcome, int]] = []
+
+    def observe(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
+        passed.append((record.offset - offset, outcome, at))
+
+    told.streams.on_released = observe
     assert told.tell(skip(offset + 1)) == told.tell(skip(offset, partition=4)) == [OVERTAKEN]
     assert told.stream.parked is not None
     assert told.tell(skip(offset)) == [APPLIED]
     assert told.stream.parked is None
     assert [each.reason for each in told.stream.skipped] == ["a test wrote it"]
     assert numbers(told) == numbers(clean) == [0, 1]
-
-
-def test_each_record_that_was_held_is_passed_on_with_its_outcome() -> None:
-    told, offset = parked()
-    told.tell(suggested(0))
-    told.tell(suggested(7))
-    passed: list[tuple[int, Outcome, int]] = []
-
-    def observe(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
-        passed.append((record.offset, outcome, at))
-
-    told.streams.on_released = observe
-    told.tell(skip(offset))
     at = told.next_offset - 1
-    assert passed == [(offset + 1, APPLIED, at), (offset + 2, OVERTAKEN, at)]
+    assert passed[:3] == [(1, APPLIED, at), (2, OVERTAKEN, at), (3, APPLIED, at)]
 
 
 def test_the_rest_of_a_decision_with_a_skipped_record_has_no_effect() -> None:
@@ -141,11 +134,18 @@ def test_a_snapshot_at_any_moment_changes_nothing() -> None:
         assert dump(streams.by_id[STREAM]) == dump(told.stream)
 
 
-def test_an_unknown_event_of_no_role_parks_nothing() -> None:
+def test_an_unknown_event_of_no_role_parks_nothing_nor_one_in_the_partition_of_another_stream() -> None:
     for role in ("nobody", "publisher", "operator"):
         told = search_running()
         assert told.fold(record_of(NEW, 0, role)) is OVERTAKEN
         assert told.stream.parked is None
+    told, known = search_running(), Streams(AGGREGATES)
+    streams = Streams(AGGREGATES, partitions=12)
+    places = [replace(record, partition=at) for record in told.records for at in (0, 3, 7)]
+    assert len({record.partition for record in places if streams.fold(record)[1] is APPLIED}) <= 1
+    for record in told.records:
+        known.fold(record)
+    assert known.fold(replace(told.records[0], partition=5, offset=9))[1] is OVERTAKEN
 
 
 def test_the_command_to_skip_a_record_repairs_its_stream_and_may_come_again() -> None:
@@ -191,13 +191,3 @@ def test_a_stream_with_more_events_than_are_held_is_not_repaired(monkeypatch: py
     assert isinstance(refused, CommandRefused)
     assert refused.code == "too_many_held"
     assert told.tell(skip(offset)) == [OVERTAKEN]
-
-
-def test_an_event_in_the_partition_of_another_stream_has_no_effect() -> None:
-    told, known = search_running(), Streams(AGGREGATES)
-    streams = Streams(AGGREGATES, partitions=12)
-    places = [replace(record, partition=at) for record in told.records for at in (0, 3, 7)]
-    assert len({record.partition for record in places if streams.fold(record)[1] is APPLIED}) <= 1
-    for record in told.records:
-        known.fold(record)
-    assert known.fold(replace(told.records[0], partition=5, offset=9))[1] is OVERTAKEN

@@ -29,7 +29,7 @@ def reference(step: int, version: int = 1) -> CheckpointReference:
 
 
 def checkpointed(step: int, number: int = 1, version: int = 1, **which: Any) -> ArtifactSaved:
-    stored = {"uri": f"store:sha256/{digest(step)}", "sha256": digest(step), "size_bytes": 10}
+    stored = reference(step).model_dump(include={"uri", "sha256", "size_bytes"})
     what = {"name": "checkpoint", "kind": "checkpoint", "number": number, "version": version, "step": step}
     return ArtifactSaved.model_validate({**given.token(**which), **what, **stored})
 
@@ -69,12 +69,14 @@ def test_an_attempt_that_resumes_has_the_reports_below_its_first_step() -> None:
     assert told.tell(given.report(5, 0.5, attempt=2)) == given.APPLIED
 
 
-@pytest.mark.parametrize("other", [2, 4])
-def test_only_a_checkpoint_that_the_log_knows_puts_reports_back(other: int) -> None:
+def test_only_a_checkpoint_that_the_log_knows_puts_reports_back() -> None:
     told = trained()
-    assert told.tell(resumed(other, attempt=2)) == given.OVERTAKEN
-    assert told.tell(resumed(3, attempt=2, incarnation="i-9")) == given.OVERTAKEN
+    for event in (resumed(2, attempt=2), resumed(4, attempt=2), resumed(3, attempt=2, incarnation="i-9")):
+        assert told.tell(event) == given.OVERTAKEN
     assert told.task().reports == []
+    told = trained(steps=1, checkpoint=1, resume=False)
+    assert offered(told.task()) == [], "it is not to resume"
+    assert told.tell(resumed(1, attempt=2)) == given.OVERTAKEN
 
 
 def test_an_attempt_that_dies_before_it_reports_leaves_the_reports_to_the_next_one() -> None:
@@ -114,12 +116,6 @@ def test_a_preempted_placement_and_an_interrupted_training_resume_too() -> None:
     assert [past.resumed and past.resumed.step for past in told.task().attempt.past] == [1]
 
 
-def test_a_task_that_is_not_to_resume_begins_with_the_first_step() -> None:
-    told = trained(steps=1, checkpoint=1, resume=False)
-    assert offered(told.task()) == []
-    assert told.tell(resumed(1, attempt=2)) == given.OVERTAKEN
-
-
 def test_a_training_that_resumes_after_its_last_report_has_what_was_said_beside_it() -> None:
     told = given.task_active()
     told.tell(given.report(0, 0.5).model_copy(update={"others": {"size": 3.0}}))
@@ -138,12 +134,9 @@ def test_an_assessor_reads_that_reports_count_again() -> None:
     assert told.stream.root.assessor_feed == rows
 
 
-def checkpoint(number: int, value: float | None) -> SavedCheckpoint:
-    return SavedCheckpoint(reference(number), value, number)
-
-
 def test_the_newest_checkpoints_and_those_of_best_value_are_kept() -> None:
-    told = [checkpoint(step, value) for step, value in enumerate([0.1, 0.9, 0.5, None, 0.2])]
+    values = [0.1, 0.9, 0.5, None, 0.2]
+    told = [SavedCheckpoint(reference(step), value, step) for step, value in enumerate(values)]
     assert kept(told, KeepCheckpoints()) == [told[1], told[3], told[4]]
     assert kept(told, KeepCheckpoints(newest=1, direction="minimize")) == [told[0], told[4]]
     assert kept(told, KeepCheckpoints(newest=1, best=0)) == [told[4]]

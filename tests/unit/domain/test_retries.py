@@ -33,15 +33,9 @@ def tried(told: given.Told, end: AttemptEnd, peak_bytes: int = 0) -> None:
 @pytest.mark.parametrize(
     ("end", "attempts", "retry"),
     [
-        (END.OOM_HOST, 3, {}),
-        (END.OOM_DEVICE, 3, {}),
-        (END.LOST, 4, {}),
-        (END.LOST, 1, {"lost": 0, "failed": 5}),
-        (END.FAILED, 1, {}),
-        (END.FAILED, 2, {"failed": 1}),
-        (END.TIMED_OUT_RUN, 1, {}),
-        (END.REFUSED, 1, {}),
-        (END.CANCELLED, 1, {"lost": 5, "failed": 5}),
+        *((END.OOM_HOST, 3, {}), (END.OOM_DEVICE, 3, {}), (END.LOST, 4, {})),
+        *((END.LOST, 1, {"lost": 0, "failed": 5}), (END.FAILED, 1, {}), (END.FAILED, 2, {"failed": 1})),
+        *((END.TIMED_OUT_RUN, 1, {}), (END.REFUSED, 1, {}), (END.CANCELLED, 1, {"lost": 5, "failed": 5})),
         (END.FINISHED, 1, {"lost": 5, "failed": 5}),
     ],
 )
@@ -74,7 +68,7 @@ def killed_at_limit(told: given.Told, limit: int, largest: int, end: AttemptEnd 
     assert told.tell(given.ended(end, attempt=number).model_copy(update=fields)) == given.APPLIED
 
 
-def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again() -> None:
+def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again_unless_its_policy_says_so() -> None:
     told = given.task_queued()
     killed_at_limit(told, limit=500, largest=800)
     task = told.task()
@@ -84,6 +78,13 @@ def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again() -> None:
     killed_at_limit(told, limit=800, largest=800)
     assert (task.state, task.end) == (TaskState.ENDED, END.OOM_HOST)
     assert [attempt.limit_bytes for attempt in task.attempts] == [500, 800]
+    told = given.task_queued(retry={"oom_host": 1, "at_memory_limit": True})
+    killed_at_limit(told, limit=500, largest=500)
+    task = told.task()
+    assert task.state is TaskState.QUEUED
+    assert retries.exceeded_limit(task.needs.retry, task.attempts) == 0, "any worker may run it again"
+    killed_at_limit(told, limit=500, largest=500)
+    assert told.task().end is END.OOM_HOST
 
 
 @pytest.mark.parametrize(("limit", "largest", "end"), [(500, 0, END.OOM_HOST), (0, 500, END.LOST)])
@@ -93,16 +94,6 @@ def test_a_task_is_tried_again_where_there_is_no_limit_or_it_was_lost(
     told = given.task_queued()
     killed_at_limit(told, limit, largest, end)
     assert told.task().state is TaskState.QUEUED
-
-
-def test_a_policy_may_allow_another_attempt_at_the_largest_memory_limit() -> None:
-    told = given.task_queued(retry={"oom_host": 1, "at_memory_limit": True})
-    killed_at_limit(told, limit=500, largest=500)
-    task = told.task()
-    assert task.state is TaskState.QUEUED
-    assert retries.exceeded_limit(task.needs.retry, task.attempts) == 0, "any worker may run it again"
-    killed_at_limit(told, limit=500, largest=500)
-    assert told.task().end is END.OOM_HOST
 
 
 def test_an_attempt_out_of_memory_is_followed_by_one_with_half_as_much_again_or_a_tenth_over_the_peak() -> (
@@ -227,7 +218,7 @@ def test_an_attempt_that_ran_too_long_is_stopped_by_its_worker() -> None:
     assert task.end is END.TIMED_OUT_RUN
 
 
-def test_a_task_that_every_worker_refuses_ends_by_the_scheduler_s_word() -> None:
+def test_the_scheduler_ends_an_attempt_as_lost_or_as_refused_by_every_worker_and_as_nothing_else() -> None:
     told = given.task_queued()
     told.tell(given.assigned())
     assert told.tell(given.ended(END.REFUSED), role="scheduler") == given.OVERTAKEN
@@ -236,9 +227,6 @@ def test_a_task_that_every_worker_refuses_ends_by_the_scheduler_s_word() -> None
     assert told.tell(given.ended(END.REFUSED, placement=2), role="scheduler") == given.OVERTAKEN
     assert told.tell(given.ended(END.REFUSED), role="scheduler") == given.APPLIED
     assert told.task().end is END.REFUSED
-
-
-def test_the_scheduler_can_end_an_attempt_as_lost_or_refused_and_as_nothing_else() -> None:
     told = given.task_active()
     for end in END:
         if end not in (END.LOST, END.REFUSED):

@@ -48,27 +48,20 @@ def answer(told: Any, *digests: str) -> list[Event] | tuple[Problem, ...]:
 
 def test_a_checkpoint_that_an_open_task_may_continue_from_is_not_forgotten() -> None:
     told = task_active()
-    here = {"name": "checkpoint"}
+    late = answer(told, DIGEST)
+    assert isinstance(late, list)
     for number, digest in enumerate((DIGEST, OTHER, "ef" * 32), 1):
         checkpoint = {"number": number, "version": number, "step": number, "sha256": digest}
-        told.tell(saved(kind="checkpoint", **here, **checkpoint))
+        told.tell(saved(kind="checkpoint", name="checkpoint", **checkpoint))
+        if number == 1:
+            assert told.tell(*late) == [Outcome.OVERTAKEN], "it has come to need it since the decision"
     refused = answer(told, DIGEST, OTHER)
     assert [(each.code, each.path) for each in refused if isinstance(each, Problem)] == [
         ("artifact_in_use", "$.artifacts[1]")
     ], "the first of three was superseded"
     told.tell(ended())
-    assert answer(told, DIGEST, OTHER) == [
-        ArtifactsForgotten(command_id="c-9", artifacts=[DIGEST, OTHER], reason="")
-    ]
-
-
-def test_what_a_task_has_come_to_need_since_the_decision_is_not_forgotten() -> None:
-    told = task_active()
-    late = answer(told, DIGEST)
-    assert isinstance(late, list)
-    told.tell(saved(name="checkpoint", kind="checkpoint", step=1))
-    assert told.tell(*late) == [Outcome.OVERTAKEN]
-    told.tell(ended())
+    forgotten = ArtifactsForgotten(command_id="c-9", artifacts=[DIGEST, OTHER], reason="")
+    assert answer(told, DIGEST, OTHER) == [forgotten]
     assert told.tell(*late) == [Outcome.APPLIED]
 
 
@@ -101,17 +94,13 @@ def model(number: int, name: str = "weights", **changed: Any) -> ArtifactSaved:
     return saved(number=number, **{**fields, **changed})
 
 
-def test_a_model_keeps_what_it_was_saved_with_and_another_file_does_not() -> None:
+def test_a_model_keeps_what_it_was_saved_with_up_to_a_limit_and_another_file_does_not() -> None:
     told = task_active()
     told.tell(model(1), saved(number=2, name="curve", metadata={"format": "csv"}))
     artifacts = told.task().artifacts
     assert artifacts["weights"].metadata == {"format": "safetensors"}
     assert (artifacts["weights"].attempt, artifacts["weights"].saved_at) == (1, told.next_offset - 2)
-    assert artifacts["curve"].metadata == {}
-    assert artifacts["curve"].attempt == 1
-
-
-def test_metadata_over_the_limit_of_the_sdk_are_not_kept() -> None:
+    assert (artifacts["curve"].metadata, artifacts["curve"].attempt) == ({}, 1)
     told = task_active()
     fits = {"notes": "n" * (MAX_METADATA_BYTES - len('{"notes": ""}'))}
     told.tell(model(1, metadata=fits), model(2, "larger", metadata={"notes": fits["notes"] + "n"}))

@@ -150,15 +150,7 @@ def test_the_newest_instruction_waits_for_each_placement_to_acknowledge_it() -> 
     assert told.tell(answered(2, attempt=2)) == APPLIED
 
 
-def test_an_instruction_during_the_wait_is_that_of_the_next_attempt() -> None:
-    told = task_active(service=True)
-    told.tell(ended(AttemptEnd.FAILED))
-    assert told.tell(given()) == APPLIED
-    assert not is_unacknowledged(told.task())
-    assert told.task().instruction is not None
-
-
-def test_an_instruction_to_a_task_that_has_ended_is_stopping_or_is_unknown_is_refused() -> None:
+def test_an_instruction_is_that_of_the_next_attempt_and_none_is_given_after_the_end() -> None:
     told = task_active(service=True)
 
     def answer(task: str = task_id(0)) -> list[str]:
@@ -174,3 +166,8 @@ def test_an_instruction_to_a_task_that_has_ended_is_stopping_or_is_unknown_is_re
     shrink(told.stream)
     assert told.stream.tasks == {}, "it has settled"
     assert answer() == ["task_over"]
+    told = task_active(service=True)
+    told.tell(ended(AttemptEnd.FAILED))
+    assert told.tell(given()) == APPLIED
+    assert not is_unacknowledged(told.task())
+    assert told.task().instruction is not None

@@ -101,15 +101,9 @@ def test_the_trial_of_a_task_that_asks_ends_and_the_next_goes_on_in_it() -> None
 def test_repeats_and_what_is_out_of_order_change_nothing() -> None:
     told = going_on()
     for event, outcome in (
-        (asked(), DUPLICATE),
-        (taken(), DUPLICATE),
-        (within(1), DUPLICATE),
-        (withheld(), DUPLICATE),
-        (withheld(2), OVERTAKEN),
-        (taken(2), OVERTAKEN),
-        (asked(3), OVERTAKEN),
-        (asked(2, incarnation="i-9"), OVERTAKEN),
-        (asked(2, attempt=2), OVERTAKEN),
+        *((asked(), DUPLICATE), (taken(), DUPLICATE), (within(1), DUPLICATE), (withheld(), DUPLICATE)),
+        *((withheld(2), OVERTAKEN), (taken(2), OVERTAKEN), (asked(3), OVERTAKEN)),
+        *((asked(2, incarnation="i-9"), OVERTAKEN), (asked(2, attempt=2), OVERTAKEN)),
     ):
         before = dump(told.stream)
         assert told.tell(event) == outcome

@@ -34,17 +34,10 @@ class ErrandView(View[Errand]):
 
 
 def task_row(name: str, ending: str | None) -> ViewRow:
-    state = "active" if ending is None else "ended"
-    at = {"task_id": f"e.{name}", "task_type": "walk", "name": name, "state": state, "ending": ending}
-    where = {"worker_id": "w1", "device_ids": ["cpu-0"], "attempts": 1, "service": False}
-    return {
-        **at,
-        **where,
-        "objective": None,
-        "result": {"steps": 12},
-        "unschedulable": None,
-        "stop_reason": "",
-    }
+    row: ViewRow = dict.fromkeys(("objective", "unschedulable"))
+    row |= {"task_id": f"e.{name}", "task_type": "walk", "name": name, "ending": ending, "stop_reason": ""}
+    row |= {"worker_id": "w1", "device_ids": ["cpu-0"], "attempts": 1, "service": False}
+    return row | {"state": "active" if ending is None else "ended", "result": {"steps": 12}}
 
 
 def attempt_row(name: str, **more: object) -> ViewRow:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
 from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.state import Batch, batch_of
@@ -83,26 +81,15 @@ def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:
     assert told.tell(messages.BatchEnded(status=messages.BatchStatus.DONE)) == OVERTAKEN
 
 
-def test_no_more_tasks_are_open_than_the_batch_allows() -> None:
+def test_only_the_next_task_has_an_effect_and_no_more_than_the_batch_allows() -> None:
     told = running(3, concurrency=2)
+    parts = (Part(kind="group", number=1, name="1"), Part(kind="trial", number=0), None)
+    for changed in ({"task_id": "digits-1.1.9"}, *({"part": part} for part in parts)):
+        assert told.tell(task(0, 1).model_copy(update=changed)) == OVERTAKEN
     assert told.tell(task(0, 1)) == told.tell(task(0, 2)) == APPLIED
     assert told.tell(task(0, 3)) == OVERTAKEN
     finish(told, 0, 1)
     assert told.tell(task(0, 3)) == APPLIED
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"task_id": "digits-1.1.9"},
-        {"part": Part(kind="group", number=1, name="1")},
-        {"part": Part(kind="trial", number=0)},
-        {"part": None},
-    ],
-)
-def test_a_task_that_is_not_the_next_one_has_no_effect(changed: dict[str, Any]) -> None:
-    told = running(3)
-    assert told.tell(task(0, 1).model_copy(update=changed)) == OVERTAKEN
 
 
 def test_a_stopped_batch_submits_nothing_and_ends_when_its_open_tasks_have() -> None:

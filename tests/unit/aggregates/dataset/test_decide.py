@@ -19,26 +19,19 @@ from trackside.domain.lookup import NO_LOOKUP
 DRIFT: Json = {"detector": "ks", "parameters": {"combine": "max"}, "reference": 50, "columns": ["x"]}
 
 
-def test_a_dataset_that_is_registered_is_watched_by_a_service() -> None:
-    log = given.DatasetLog()
-    event = the(messages.DatasetRegistered, log.do(messages.RegisterDataset, given.BODY))
-    assert event.dataset.format == "txt"
-    task = the(TaskSubmitted, log.settle())
-    assert (task.task_id, task.task_type) == ("digits-1.watch.1", WATCH_DATASET)
-    assert task.parameters == {"url": "/data/digits.txt", "format": "txt", "look_s": 1.0}
-    assert (task.needs.service, task.needs.resources.devices) == (ServicePolicy(), 0)
-
-
-def test_the_watcher_gets_the_credential_and_what_it_needs_for_drift() -> None:
+@pytest.mark.parametrize("has_drift", [False, True])
+def test_a_dataset_that_is_registered_is_watched_by_a_service(has_drift: bool) -> None:
     """I34: a credential is named, and its worker's host must have it."""
     log = given.DatasetLog()
-    log.do(
-        messages.RegisterDataset,
-        {"url": "s3://b/k.csv", "format": "csv", "credential": "bucket", "drift": DRIFT},
-    )
+    more = {"url": "s3://b/k.csv", "format": "csv", "credential": "bucket", "drift": DRIFT}
+    body = more if has_drift else given.BODY
+    event = the(messages.DatasetRegistered, log.do(messages.RegisterDataset, body))
     task = the(TaskSubmitted, log.settle())
-    assert task.needs.credentials == ["bucket"]
-    assert (task.parameters["credential"], task.parameters["drift"]) == ("bucket", DRIFT | {"window": 200})
+    assert (task.task_id, task.task_type) == ("digits-1.watch.1", WATCH_DATASET)
+    expected: Json = {"url": event.dataset.url, "format": "csv" if has_drift else "txt", "look_s": 1.0}
+    expected |= {"credential": "bucket", "drift": DRIFT | {"window": 200}} if has_drift else {}
+    assert (task.parameters, task.needs.credentials) == (expected, ["bucket"] if has_drift else [])
+    assert (task.needs.service, task.needs.resources.devices) == (ServicePolicy(), 0)
 
 
 @pytest.mark.parametrize(

@@ -77,19 +77,16 @@ def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_stopped(
     assert log.watcher.stop_reason == "user"
 
 
-def test_the_samples_before_a_problem_are_observed_first() -> None:
+def test_the_samples_before_a_problem_are_observed_first_and_it_counts_of_any_watcher() -> None:
     log = watched(5)
     first, second = decided(log, end=end_of(7), problem={"code": "bad_line", "line": 7})
     assert isinstance(first, messages.DatasetObserved) and first.end == 7
     assert isinstance(second, messages.DatasetRefused) and second.line == 7
-
-
-def test_a_problem_counts_also_of_a_watcher_that_has_not_found_what_was_observed() -> None:
     log = watched(5)
     log.lose()
     log.place()
     log.say()
-    log.acknowledge(ok=False)
+    log.acknowledge(ok=False)  # it has not found what was observed
     event = the(messages.DatasetTruncated, decided(log, problem={"code": "truncated", "size": 10}))
     assert event.attempt == 2
 

@@ -212,33 +212,19 @@ RESUMED = messages.DatasetResumed(command_id="c-9", change=1)
 @pytest.mark.parametrize(
     ("event", "outcome"),
     [
-        (observed(5, 7), APPLIED),
-        (observed(0, 5), DUPLICATE),
-        (observed(3, 5), DUPLICATE),
-        (observed(6, 7), OVERTAKEN),
-        (observed(4, 7), OVERTAKEN),
-        (observed(5, 7, begin_byte=49), OVERTAKEN),
-        (observed(5, 7, end_byte=51), OVERTAKEN),
-        (observed(5, 7, watcher=2), OVERTAKEN),
-        (observed(5, 7, attempt=2), OVERTAKEN),
-        (observed(5, 7, placement=2), OVERTAKEN),
-        (truncated(), APPLIED),
-        (truncated(stop=0), DUPLICATE),
-        (truncated(stop=2), OVERTAKEN),
-        (truncated(observed_bytes=60), OVERTAKEN),
-        (truncated(size=50), OVERTAKEN),
-        (truncated(size=-1), OVERTAKEN),
-        (truncated(placement=2), OVERTAKEN),
-        (CHANGED, APPLIED),
+        *((observed(5, 7), APPLIED), (observed(0, 5), DUPLICATE), (observed(3, 5), DUPLICATE)),
+        *((observed(6, 7), OVERTAKEN), (observed(4, 7), OVERTAKEN)),
+        *((observed(5, 7, begin_byte=49), OVERTAKEN), (observed(5, 7, end_byte=51), OVERTAKEN)),
+        *((observed(5, 7, watcher=2), OVERTAKEN), (observed(5, 7, attempt=2), OVERTAKEN)),
+        *((observed(5, 7, placement=2), OVERTAKEN), (truncated(), APPLIED)),
+        *((truncated(stop=0), DUPLICATE), (truncated(stop=2), OVERTAKEN)),
+        *((truncated(observed_bytes=60), OVERTAKEN), (truncated(size=50), OVERTAKEN)),
+        *((truncated(size=-1), OVERTAKEN), (truncated(placement=2), OVERTAKEN), (CHANGED, APPLIED)),
         (CHANGED.model_copy(update={"observed_sha256": digest(4)}), OVERTAKEN),
-        (CHANGED.model_copy(update={"watcher": 0}), OVERTAKEN),
-        (refused(), APPLIED),
-        (refused(attempt=0), OVERTAKEN),
-        (PAUSED, APPLIED),
+        *((CHANGED.model_copy(update={"watcher": 0}), OVERTAKEN), (refused(), APPLIED)),
+        *((refused(attempt=0), OVERTAKEN), (PAUSED, APPLIED)),
         (PAUSED.model_copy(update={"change": 0}), DUPLICATE),
-        (PAUSED.model_copy(update={"change": 2}), OVERTAKEN),
-        (RESUMED, OVERTAKEN),
-        (DELETED, APPLIED),
+        *((PAUSED.model_copy(update={"change": 2}), OVERTAKEN), (RESUMED, OVERTAKEN), (DELETED, APPLIED)),
         (submitted(None), OVERTAKEN),
     ],
 )
@@ -249,17 +235,13 @@ def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None
     assert (repr(log.dataset) != before) == (outcome is APPLIED)
 
 
-def test_a_stop_counts_once_and_nothing_is_observed_after_it() -> None:
+def test_a_stop_counts_once_and_nothing_is_observed_after_it_or_of_the_watcher_before() -> None:
     log = watched(5)
     assert log.tell(truncated()) == [APPLIED]
     assert log.tell(truncated()) == [DUPLICATE]
-    assert log.tell(observed(5, 7)) == [OVERTAKEN]
-    assert log.tell(refused(stop=2)) == [OVERTAKEN]
+    for late in (observed(5, 7), refused(stop=2), PAUSED):
+        assert log.tell(late) == [OVERTAKEN]
     assert log.dataset.status is messages.DatasetStatus.TRUNCATED
-    assert log.tell(PAUSED) == [OVERTAKEN]
-
-
-def test_what_the_watcher_before_has_reported_has_no_effect_after_it_was_resumed() -> None:
     log = watched(5)
     log.tell(PAUSED)
     log.tell(RESUMED.model_copy(update={"change": 2}))
@@ -293,13 +275,8 @@ def test_an_end_that_was_given_too_late_does_not_count() -> None:
 
 
 def _task(number: int, **changed: object) -> TaskSubmitted:
-    fields = {
-        "task_id": f"digits-1.watch.{number}",
-        "task_type": WATCH_DATASET,
-        "parameters": {},
-        "part": Part(kind="watch", number=number),
-    }
-    return TaskSubmitted.model_validate(fields | changed)
+    fields = {"task_id": f"digits-1.watch.{number}", "task_type": WATCH_DATASET, "parameters": {}}
+    return TaskSubmitted.model_validate(fields | {"part": Part(kind="watch", number=number)} | changed)
 
 
 @pytest.mark.parametrize(
@@ -321,11 +298,7 @@ def test_only_the_next_watcher_may_be_submitted(event: TaskSubmitted, outcome: O
 
 def test_no_watcher_may_be_submitted_while_one_runs_or_none_is_wanted() -> None:
     assert watched().tell(_task(2)) == [OVERTAKEN]
-    log = watched()
-    log.tell(PAUSED)
-    log.settle()
-    log.lose(AttemptEnd.CANCELLED)
-    assert log.tell(_task(2)) == [OVERTAKEN]
+    assert _between_watchers(resume=False).tell(_task(2)) == [OVERTAKEN]
 
 
 def test_a_watcher_that_has_ended_is_settled_whether_it_is_kept_or_not() -> None:
@@ -337,10 +310,11 @@ def test_a_watcher_that_has_ended_is_settled_whether_it_is_kept_or_not() -> None
     assert not registered().dataset.has_settled("digits-1.watch.1")
 
 
-def _between_watchers() -> DatasetLog:
+def _between_watchers(resume: bool = True) -> DatasetLog:
     log = watched()
     log.tell(PAUSED)
     log.settle()
     log.lose(AttemptEnd.CANCELLED)
-    log.tell(RESUMED.model_copy(update={"change": 2}))
+    if resume:
+        log.tell(RESUMED.model_copy(update={"change": 2}))
     return log

@@ -175,30 +175,21 @@ def test_an_archived_model_is_not_changed_until_it_is_restored() -> None:
     assert (model(told).over, model(told).closed) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("kind", "asked"),
-    [
-        (messages.AddModelVersion, body()),
-        (messages.TagModel, {}),
-        (messages.SetModelStage, {"version": 1, "stage": "none"}),
-        (messages.ArchiveModel, {}),
-        (messages.RestoreModel, {}),
-    ],
-)
-def test_what_is_no_model_is_refused(kind: type[Command], asked: Json) -> None:
-    for told in (Told(), search_running()):
-        assert refusal(ask(told, kind, asked))[:2] == ("unknown_model", "$partitionkey")
+def test_what_is_no_model_is_refused() -> None:
+    for kind, asked in (
+        *((messages.AddModelVersion, body()), (messages.SetModelStage, {"version": 1, "stage": "none"})),
+        *((kind, {}) for kind in (messages.TagModel, messages.ArchiveModel, messages.RestoreModel)),
+    ):
+        for told in (Told(), search_running()):
+            assert refusal(ask(told, kind, asked))[:2] == ("unknown_model", "$partitionkey")
 
 
-def test_a_version_that_is_not_there_is_refused() -> None:
+def test_a_version_that_is_not_there_and_a_name_that_is_taken_are_refused() -> None:
     told = registered(2)
     for kind, asked in ((messages.TagModel, {"add": ["a"]}), (messages.SetModelStage, {"stage": "staging"})):
         assert refusal(ask(told, kind, {"version": 3, **asked}))[:2] == ("unknown_model_version", "$.version")
-
-
-def test_a_name_that_is_taken_is_refused() -> None:
-    for told in (registered(), search_running()):
-        assert refusal(ask(told, messages.RegisterModel, {}))[:2] == ("already_exists", "$partitionkey")
+    for taken in (told, search_running()):
+        assert refusal(ask(taken, messages.RegisterModel, {}))[:2] == ("already_exists", "$partitionkey")
 
 
 ARCHIVED, RESTORED = ModelArchived(command_id="c-8", change=1), ModelRestored(command_id="c-9", change=1)
@@ -208,19 +199,13 @@ SAME_BYTES = added(3).model_copy(update={"model": version_spec(1)})
 @pytest.mark.parametrize(
     ("event", "outcome"),
     [
-        (added(2), Outcome.DUPLICATE),
-        (added(4), Outcome.OVERTAKEN),
-        (SAME_BYTES, Outcome.OVERTAKEN),
+        *((added(2), Outcome.DUPLICATE), (added(4), Outcome.OVERTAKEN), (SAME_BYTES, Outcome.OVERTAKEN)),
         (staged(1, 3, "production"), Outcome.OVERTAKEN),
-        (staged(2, 1, "production"), Outcome.OVERTAKEN),
-        (staged(1, 1, "none"), Outcome.OVERTAKEN),
+        *((staged(2, 1, "production"), Outcome.OVERTAKEN), (staged(1, 1, "none"), Outcome.OVERTAKEN)),
         (staged(1, 1, "production", replaces=2), Outcome.OVERTAKEN),
-        (tagged(1, 3, added=["a"]), Outcome.OVERTAKEN),
-        (RESTORED, Outcome.OVERTAKEN),
-        (submitted(None), Outcome.OVERTAKEN),
-        (staged(1, 1, "production"), Outcome.APPLIED),
-        (tagged(1, added=["a"]), Outcome.APPLIED),
-        (ARCHIVED, Outcome.APPLIED),
+        *((tagged(1, 3, added=["a"]), Outcome.OVERTAKEN), (RESTORED, Outcome.OVERTAKEN)),
+        *((submitted(None), Outcome.OVERTAKEN), (staged(1, 1, "production"), Outcome.APPLIED)),
+        *((tagged(1, added=["a"]), Outcome.APPLIED), (ARCHIVED, Outcome.APPLIED)),
     ],
 )
 def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None:
@@ -232,11 +217,10 @@ def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None
 
 def test_a_change_counts_once() -> None:
     told = model_with(2)
-    for change in (staged(1, 1, "production"), staged(2, 2, "production", replaces=1)):
-        assert told.tell(change) == [Outcome.APPLIED]
-    for again in (staged(1, 1, "production"), staged(2, 2, "production", replaces=1)):
-        assert told.tell(again) == [Outcome.DUPLICATE]
-    assert _stages(told) == ["none", "production"]
+    changes = (staged(1, 1, "production"), staged(2, 2, "production", replaces=1))
+    for outcome in (Outcome.APPLIED, Outcome.DUPLICATE):
+        assert [told.tell(change) for change in changes] == [[outcome]] * 2
+    assert [version.stage for version in model(told).versions] == ["none", "production"]
 
 
 def test_an_archived_model_takes_nothing_but_that_it_is_restored() -> None:
@@ -262,9 +246,3 @@ def test_a_model_knows_which_version_has_a_stage_after_any_changes(changes: Any)
         assert model.holder(stage) == (with_it[0] if stage in EXCLUSIVE and with_it else None)
         assert stage not in EXCLUSIVE or len(with_it) <= 1
     assert [model.with_digest(each.spec.artifact.sha256) for each in model.versions] == [1, 2, 3, 4]
-
-
-def _stages(told: Told) -> list[str]:
-    model = model_of(told.stream)
-    assert model is not None
-    return [version.stage for version in model.versions]

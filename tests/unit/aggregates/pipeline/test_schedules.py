@@ -103,20 +103,29 @@ def test_a_run_begins_at_its_time_with_what_the_schedule_says() -> None:
     assert hours(schedule(told).due_ms) == 1.5
 
 
-def test_a_dispatcher_whose_clock_is_ahead_begins_no_run_early() -> None:
+def test_a_dispatcher_whose_clock_is_ahead_begins_no_run_early_and_misses_none() -> None:
     told = scheduled()
     assert told.wait_until(BEGAN_MS, ahead_ms=5 * HOUR) == []
     assert schedule(told).fires == 0
     assert runs(told.wait_until(BEGAN_MS + HOUR // 2, ahead_ms=5 * HOUR)) == [1]
+    told = scheduled(catch_up="latest")
+    events = told.wait_until(BEGAN_MS + HOUR // 2 + MINUTE // 2, ahead_ms=5 * HOUR)
+    assert [hours(event.due_ms) for event in events if isinstance(event, ScheduleFired)] == [0.5]
 
 
-def test_what_two_dispatchers_write_for_one_time_counts_once() -> None:
+def test_what_two_dispatchers_write_for_one_time_counts_once_and_two_schedules_have_a_run_each() -> None:
     told = scheduled()
+    do(told, CreateSchedule, {"name": "other", "schedule": {"cron": "0 * * * *"}})
+    react(told)
     told.time_ms = BEGAN_MS + HOUR // 2
-    events = schedules.fire_events(pipeline(told), schedule(told), due_ms=schedule(told).due_ms)
-    assert set(told.tell(*events, role="dispatcher")) == {Outcome.APPLIED}
-    assert Outcome.APPLIED not in told.tell(*events, role="dispatcher")
+    known = pipeline(told).schedules
+    one, other = [schedules.fire_events(pipeline(told), each, due_ms=each.due_ms) for each in known.values()]
+    assert set(told.tell(*one, role="dispatcher")) == {Outcome.APPLIED}
+    assert Outcome.APPLIED not in told.tell(*one, role="dispatcher")
+    assert set(told.tell(*other, role="dispatcher")) == {Outcome.OVERTAKEN}  # it has the same number
     assert pipeline(told).numbered == 1
+    assert runs(told.wait_until(told.time_ms)) == [2]
+    assert [each.fires for each in known.values()] == [1, 1]
 
 
 def test_no_run_begins_while_one_of_the_schedule_is_open() -> None:
@@ -132,7 +141,7 @@ def test_no_run_begins_while_one_of_the_schedule_is_open() -> None:
     assert runs(told.wait_until(BEGAN_MS + HOUR * 5 // 2)) == [3]
 
 
-def test_a_run_waits_for_the_one_before_if_it_is_to_be_queued() -> None:
+def test_a_run_waits_for_the_one_before_if_it_is_to_be_queued_and_not_if_runs_may_overlap() -> None:
     told = scheduled(overlap="queue")
     assert begun(told, told.wait_until(BEGAN_MS + HOUR // 2)) == [1]
     late = told.wait_until(BEGAN_MS + HOUR * 3 // 2)
@@ -141,9 +150,6 @@ def test_a_run_waits_for_the_one_before_if_it_is_to_be_queued() -> None:
     assert begun(told, react(told)) == [3]
     end(told, 1)
     assert begun(told, react(told)) == [2]
-
-
-def test_runs_overlap_if_that_is_allowed() -> None:
     told = scheduled(overlap="allow")
     told.wait_until(BEGAN_MS + HOUR // 2)
     assert begun(told, told.wait_until(BEGAN_MS + HOUR * 3 // 2)) == [2]
@@ -173,13 +179,6 @@ def test_only_the_newest_of_many_missed_times_are_caught_up_with() -> None:
     events = told.wait_until(BEGAN_MS + 400 * DAY)
     fired = [event.due_ms for event in events if isinstance(event, ScheduleFired)]
     assert fired == [BEGAN_MS + 400 * DAY - minute * MINUTE for minute in range(99, -1, -1)]
-
-
-def test_a_clock_that_is_ahead_misses_no_time_that_is_to_be_caught_up_with() -> None:
-    """A dispatcher that thinks that five times have passed still begins the run of the one that has."""
-    told = scheduled(catch_up="latest")
-    events = told.wait_until(BEGAN_MS + HOUR // 2 + MINUTE // 2, ahead_ms=5 * HOUR)
-    assert [hours(event.due_ms) for event in events if isinstance(event, ScheduleFired)] == [0.5]
 
 
 def test_a_schedule_that_is_paused_begins_no_run_and_catches_up_with_nothing() -> None:
@@ -216,19 +215,15 @@ def test_a_schedule_that_is_updated_has_another_time() -> None:
     assert told.wait_until(BEGAN_MS + HOUR // 2) == []
 
 
-def test_a_schedule_that_is_deleted_is_gone_and_its_name_is_free() -> None:
+def test_a_schedule_that_is_deleted_or_whose_pipeline_is_retired_is_gone() -> None:
     told = scheduled()
     do(told, DeleteSchedule, {"name": NAME})
     assert PIPELINE.next_due_ms(told.stream) is None
     assert refusal(ask(told, FireSchedule, {"name": NAME}))[:2] == ("unknown_schedule", "$.name")
-    do(told, CreateSchedule, spec())
+    do(told, CreateSchedule, spec())  # its name is free
     react(told)
     assert (schedule(told).fires, hours(schedule(told).due_ms)) == (0, 0.5)
     assert refusal(ask(told, CreateSchedule, spec()))[:2] == ("already_exists", "$.name")
-
-
-def test_a_pipeline_that_is_retired_loses_its_schedules() -> None:
-    told = scheduled()
     do(told, RetirePipeline)
     assert told.wait_until(BEGAN_MS + DAY) == []
     assert refusal(ask(told, CreateSchedule, spec()))[0] == "already_terminal"
@@ -277,18 +272,3 @@ def test_a_pipeline_has_so_many_schedules_at_most(monkeypatch: pytest.MonkeyPatc
     assert refusal(ask(told, CreateSchedule, wanted))[:2] == ("too_many_schedules", "$.name")
     do(told, DeleteSchedule, {"name": NAME})
     do(told, CreateSchedule, wanted)
-
-
-def test_two_schedules_at_the_same_time_have_a_run_each() -> None:
-    told = scheduled()
-    do(told, CreateSchedule, {"name": "other", "schedule": {"cron": "0 * * * *"}})
-    react(told)
-    told.time_ms = BEGAN_MS + HOUR // 2
-    both = [
-        schedules.fire_events(pipeline(told), each, due_ms=each.due_ms)
-        for each in pipeline(told).schedules.values()
-    ]
-    assert set(told.tell(*both[0], role="dispatcher")) == {Outcome.APPLIED}
-    assert set(told.tell(*both[1], role="dispatcher")) == {Outcome.OVERTAKEN}  # it has the same number
-    assert runs(told.wait_until(told.time_ms)) == [2]
-    assert [each.fires for each in pipeline(told).schedules.values()] == [1, 1]

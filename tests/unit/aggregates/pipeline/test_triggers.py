@@ -32,7 +32,7 @@ from trackside.aggregates.run.messages import RunOrigin, RunStarted
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import CommandReceived, Source
+from trackside.contracts.commands import Source
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event, Json, Message
 from trackside.contracts.tasks import TaskAccepted, TaskAssigned
@@ -119,13 +119,20 @@ def test_only_what_happens_after_the_schedule_was_created_fires_it() -> None:
     assert look(told) == []
 
 
-def test_a_model_that_is_registered_later_is_waited_for() -> None:
-    told = waiting()
+def test_a_model_that_is_registered_later_is_waited_for_and_not_while_the_schedule_is_paused() -> None:
+    told = waiting(overlap="allow")
     assert look(told) == [ScheduleWatched(name=NAME, key="")]
     registered(told)
     assert look(told) == []
     tell(told, MODEL, added(1))
     assert [event.key for event in fired(look(told))] == ["1"]
+    do(told, PauseSchedule, {"name": NAME})
+    tell(told, MODEL, added(2))
+    assert look(told) == []
+    do(told, ResumeSchedule, {"name": NAME})
+    assert look(told) == [ScheduleWatched(name=NAME, key="2")]
+    tell(told, MODEL, added(3))
+    assert len(fired(look(told))) == 1
 
 
 def test_a_dataset_that_has_more_samples_fires_and_its_pause_does_not() -> None:
@@ -222,30 +229,12 @@ def test_a_schedule_is_found_behind_the_children_of_its_runs() -> None:
     told = Told()
     run_of_schedules(told, "other.1", "other/nightly")
     for parent, child in (("other.1", "other.1.sweep"), ("other.1.sweep", "other.1.sweep.1.lr")):
-        source = Source(topic="trackside.events", partition=3, offset=told.next_offset)
-        begun = CommandReceived(
-            command_id=f"{parent}@{told.next_offset}",
-            command_type="trackside.start-search.v1",
-            body={},
-            digest="d",
-            source=source,
-            publisher=f"trackside/stream/{parent}",
-            rules=received().rules,
-        )
-        tell(told, child, begun)
+        at = told.next_offset
+        source = Source(topic="trackside.events", partition=3, offset=at)
+        publisher = f"trackside/stream/{parent}"
+        tell(told, child, received(at, command_id=f"{parent}@{at}", source=source, publisher=publisher))
     assert schedules_behind("other.1.sweep.1.lr", told.streams.find, AGGREGATES.of) == ["other/nightly"]
     assert schedules_behind("nothing", told.streams.find, AGGREGATES.of) == []
-
-
-def test_a_schedule_that_is_paused_is_not_fired_and_begins_to_wait_again_when_resumed() -> None:
-    told = watching(overlap="allow")
-    do(told, PauseSchedule, {"name": NAME})
-    tell(told, MODEL, added(1))
-    assert look(told) == []
-    do(told, ResumeSchedule, {"name": NAME})
-    assert look(told) == [ScheduleWatched(name=NAME, key="1")]
-    tell(told, MODEL, added(2))
-    assert len(fired(look(told))) == 1
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,11 @@ def test_a_removal_that_fails_is_tried_again_and_then_given_up_with_the_reason(l
     assert log.job.blocked == "config_stays"
     assert log.job.blocked_message == f"/srv/hot/{JOB} stays: it was unreachable"
     assert log.stream.over and next_due_ms(log.job) is None
+    other = JobLog()
+    deleted(other)
+    other.end(removal(other), {"url": f"/srv/hot/{JOB}", "files": 2, "others": 3})
+    assert other.job.blocked_message == f"/srv/hot/{JOB} stays: 3 files in it are not those of the job"
+    assert other.stream.over
 
 
 def test_a_store_that_does_not_answer_is_given_up_in_time(log: JobLog) -> None:
@@ -83,13 +88,6 @@ def test_a_store_that_does_not_answer_is_given_up_in_time(log: JobLog) -> None:
     ended = AttemptEnded(**log.place(task), end=AttemptEnd.CANCELLED)
     log.tell(ended, role="worker")
     assert log.stream.over and not log.settle()
-
-
-def test_files_of_others_are_named(log: JobLog) -> None:
-    deleted(log)
-    log.end(removal(log), {"url": f"/srv/hot/{JOB}", "files": 2, "others": 3})
-    assert log.job.blocked_message == f"/srv/hot/{JOB} stays: 3 files in it are not those of the job"
-    assert log.stream.over
 
 
 def test_a_copy_that_goes_on_ends_before_the_folder_is_removed(log: JobLog) -> None:

@@ -31,14 +31,8 @@ ANYTHING = st.recursive(
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("loss", 0.125),
-        ("mean(accuracy)", 0.5),
-        ("max(accuracy)", 0.75),
-        ("min( accuracy )", 0.25),
-        ("accuracy[0]", 0.5),
-        ("accuracy[2]", 0.25),
-        ("accuracy[-1]", 0.25),
-        (" accuracy [-3] ", 0.5),
+        *(("loss", 0.125), ("mean(accuracy)", 0.5), ("max(accuracy)", 0.75), ("min( accuracy )", 0.25)),
+        *(("accuracy[0]", 0.5), ("accuracy[2]", 0.25), ("accuracy[-1]", 0.25), (" accuracy [-3] ", 0.5)),
         ("broken[0]", 1.0),
     ],
 )

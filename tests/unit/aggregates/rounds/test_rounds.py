@@ -119,7 +119,7 @@ def test_a_stage_that_fails_leads_back_to_waiting_for_training(log: given.JobLog
         assert (log.job.stage, log.job.stage_state) == ("train", StageState.WAITING)
 
 
-def test_a_task_that_is_accepted_makes_its_stage_run(log: given.JobLog) -> None:
+def test_a_task_that_is_accepted_makes_its_stage_run_and_both_models_are_evaluated(log: given.JobLog) -> None:
     """I3: Sedna documents the status `running`, and refuses it."""
     log.create()
     log.append(10)
@@ -127,6 +127,10 @@ def test_a_task_that_is_accepted_makes_its_stage_run(log: given.JobLog) -> None:
     states = [log.job.stage_state]
     log.place(task)
     assert [*states, log.job.stage_state] == [StageState.STARTING, StageState.RUNNING]
+    task = stage_task(log, "evaluate")
+    assert task.inputs["trained"].sha256 == given.digest("round 1")
+    assert task.inputs["deployed"].sha256 == given.digest("initial")
+    assert task.inputs["samples"].uri == "/srv/out/data/eval/1/data.txt"
 
 
 @pytest.mark.parametrize(
@@ -164,15 +168,6 @@ def test_what_sedna_has_but_its_triggers_has_a_default(log: given.JobLog) -> Non
     assert log.job.initial_eval == log.job.live
 
 
-def test_an_evaluation_compares_the_trained_model_with_the_one_that_is_live(log: given.JobLog) -> None:
-    log.create()
-    log.append(10)
-    task = stage_task(log, "evaluate")
-    assert task.inputs["trained"].sha256 == given.digest("round 1")
-    assert task.inputs["deployed"].sha256 == given.digest("initial")
-    assert task.inputs["samples"].uri == "/srv/out/data/eval/1/data.txt"
-
-
 def test_a_job_continues_from_a_snapshot_where_it_was(log: given.JobLog) -> None:
     """I35 and I36: a restart of Sedna begins at round 0, and divides all samples again."""
     log.first_round()
@@ -193,10 +188,5 @@ def test_each_stage_has_its_own_queue(log: given.JobLog) -> None:
     )
     log.next_round()
     tasks = [each for each in log.of(TaskSubmitted) if each.task_id.startswith(f"{given.JOB}.")]
-    queues = [(each.task_type, each.needs.queue) for each in tasks]
-    assert queues == [
-        (WRITE_MANIFEST, "gpus"),
-        ("train", "gpus"),
-        (WRITE_MANIFEST, "cpus"),
-        ("evaluate", "cpus"),
-    ]
+    assert [each.task_type for each in tasks] == [WRITE_MANIFEST, "train", WRITE_MANIFEST, "evaluate"]
+    assert [each.needs.queue for each in tasks] == ["gpus", "gpus", "cpus", "cpus"]

@@ -16,22 +16,9 @@ from trackside.domain.display.text import as_text
 from trackside.replay.derive.importances import flattened
 
 ANY_JSON = [
-    [64, 64],
-    [128],
-    [],
-    [[1, [2]], {"deep": [None]}],
-    {"optimizer": "Adam", "lr": 0.001},
-    {"optimizer": "SGD", "lr": 0.1},
-    {"_name": "plain", "units": 3},
-    {"_name": "bare"},
-    {"_name": 7},
-    {"type": "adam"},
-    {"init": {"type": "uniform", "low": 0, "high": 1}},
-    {},
-    None,
-    True,
-    1,
-    "1",
+    *([64, 64], [128], [], [[1, [2]], {"deep": [None]}], {"optimizer": "Adam", "lr": 0.001}),
+    *({"optimizer": "SGD", "lr": 0.1}, {"_name": "plain", "units": 3}, {"_name": "bare"}, {"_name": 7}),
+    *({"type": "adam"}, {"init": {"type": "uniform", "low": 0, "high": 1}}, {}, None, True, 1, "1"),
 ]
 BATCHES = [{"optimizer": "Adam", "learning_rate": 0.00001}, {"optimizer": "SGD", "learning_rate": 0.001}]
 

@@ -79,12 +79,9 @@ def test_the_front_is_that_of_comparing_all_with_all(points: Any, directions: li
 @pytest.mark.parametrize(
     ("names", "deciding", "others", "found"),
     [
-        (["default"], 0.5, {}, [0.5]),
-        (["default"], None, {"f1": 0.5}, [None]),
-        (["f1"], None, {"f1": 0.5}, [0.5]),
-        (["f1"], 0.25, {}, [0.25]),
-        (["f1"], 0.25, {"f1": 0.5}, [0.5]),
-        (["f1", "loss"], 0.25, {"loss": "nan"}, [0.25, "nan"]),
+        *((["default"], 0.5, {}, [0.5]), (["default"], None, {"f1": 0.5}, [None])),
+        *((["f1"], None, {"f1": 0.5}, [0.5]), (["f1"], 0.25, {}, [0.25])),
+        *((["f1"], 0.25, {"f1": 0.5}, [0.5]), (["f1", "loss"], 0.25, {"loss": "nan"}, [0.25, "nan"])),
         (["f1", "loss"], None, {"f1": 0.5}, [0.5, None]),
         (["f1", "default"], 0.25, {"f1": 0.5}, [0.5, 0.25]),
     ],

@@ -47,13 +47,9 @@ CHANGES: list[tuple[type[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "body"), CHANGES, ids=lambda found: getattr(found, "__name__", ""))
-def test_a_change_of_what_is_not_there_is_refused(kind: type[Any], body: dict[str, Any]) -> None:
+def test_what_is_not_there_or_over_or_being_stopped_is_not_changed(kind: type[Any], body: Any) -> None:
+    """D24: DONE is not left by raising a limit, nor STOPPED by a resume; the refusal says how to go on."""
     assert refused(given.Told(), 1, kind, **body) == ("unknown_search", "$partitionkey")
-
-
-@pytest.mark.parametrize(("kind", "body"), CHANGES, ids=lambda found: getattr(found, "__name__", ""))
-def test_the_end_of_a_search_is_final_and_the_refusal_says_how_to_go_on(kind: type[Any], body: Any) -> None:
-    """D24: DONE is not left by raising a limit, nor STOPPED by a resume."""
     told = given.search_running(max_trials=1)
     suggest(told, 0)
     given.finish(told, 0, 0.5)
@@ -62,15 +58,12 @@ def test_the_end_of_a_search_is_final_and_the_refusal_says_how_to_go_on(kind: ty
     event = the(CommandRefused, answered(told, published(2, kind.wire_type(), body)))
     assert event.code == "already_terminal"
     assert "trackside replay fork" in event.message
-
-
-@pytest.mark.parametrize(("kind", "body"), CHANGES[:-1], ids=lambda found: getattr(found, "__name__", ""))
-def test_a_search_that_is_being_stopped_changes_no_more(kind: type[Any], body: dict[str, Any]) -> None:
     told = given.search_running()
     suggest(told, 0)
     told.tell(STOP)
     react(told)
-    assert refused(told, 2, kind, **body)[0] in ("is_stopping", "already_terminal")
+    if kind is not messages.StopTrial:
+        assert refused(told, 2, kind, **body)[0] in ("is_stopping", "already_terminal")
 
 
 def test_a_ping_is_answered_and_changes_nothing() -> None:
@@ -85,33 +78,25 @@ def test_a_ping_is_answered_and_changes_nothing() -> None:
 
 def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
     told = given.search_running()
-    assert command(told, 2, messages.RequestTrials, count=1) == [
-        messages.TrialsRequested(command_id="c-2", change=1, count=1)
-    ]
-    assert command(told, 3, messages.RequestTrials, count=99) == [
-        messages.TrialsRequested(command_id="c-3", change=2, count=4)
-    ]
-    told = given.search_running(max_trials=1)
-    suggest(told, 0)
-    assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
-    told = given.search_running()
-    suggest(told, 0)
-    told.tell(*suggestions.exhausted(told.search, 2))
-    assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
+    for at, (count, begun) in enumerate(((1, 1), (99, 4)), 2):
+        event = the(messages.TrialsRequested, command(told, at, messages.RequestTrials, count=count))
+        assert (event.command_id, event.change, event.count) == (f"c-{at}", at - 1, begun)
+    for limits in ({"max_trials": 1}, {}):
+        told = given.search_running(**limits)
+        suggest(told, 0)
+        told.tell(*([] if limits else suggestions.exhausted(told.search, 2)))
+        assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
 
 
-def test_another_space_has_the_next_version_and_the_same_one_again_changes_nothing() -> None:
+def test_another_space_has_the_next_version_and_one_the_tuner_cannot_search_is_refused() -> None:
     told = given.search_running()
     event = the(messages.SearchSpaceUpdated, command(told, 2, messages.UpdateSearchSpace, space=WIDER))
     assert (event.space_version, event.change) == (2, 1)
-    assert command(told, 3, messages.UpdateSearchSpace, space=WIDER) == []
+    assert command(told, 3, messages.UpdateSearchSpace, space=WIDER) == [], "the same one again"
     suggest(told, 0)
     suggestion = told.records[-2].message
     assert isinstance(suggestion, messages.TrialSuggested)
     assert suggestion.space_version == 2
-
-
-def test_a_space_that_the_tuner_cannot_search_is_refused_with_the_place() -> None:
     told = given.Told()
     answered(told, published(1, body={**SPEC, "tuner": {"name": "cma-es"}}))
     choice = {"opt": {"type": "choice", "values": ["a", "b"]}}
@@ -121,24 +106,15 @@ def test_a_space_that_the_tuner_cannot_search_is_refused_with_the_place() -> Non
 def test_imported_trials_are_recorded_once() -> None:
     told = given.search_running()
     suggest(told, 0)
-    trials = [
-        {"parameters": {"lr": 0.5}, "value": 1.0},
-        {"parameters": {"lr": 0.5}, "value": 2.0},
-        {"parameters": {"lr": 0.0}, "value": 1.0},
-    ]
+    past = ((0.5, 1.0), (0.5, 2.0), (0.0, 1.0))
+    trials = [{"parameters": {"lr": lr}, "value": value} for lr, value in past]
     event = the(messages.TrialsImported, command(told, 2, messages.ImportTrials, trials=trials))
     assert [(past.parameters, past.value) for past in event.trials] == [({"lr": 0.5}, 1.0)]
     assert command(told, 3, messages.ImportTrials, trials=trials) == []
     assert [past.at for past in told.search.imported] == [told.records[-3].offset]
-
-
-def test_an_imported_trial_that_is_none_of_the_space_is_refused_with_its_place() -> None:
-    told = given.search_running()
-    trials = [{"parameters": {"lr": 0.5}, "value": 1.0}, {"parameters": {"lr": 5.0}, "value": 1.0}]
-    assert refused(told, 2, messages.ImportTrials, trials=trials) == (
-        "bad_parameters",
-        "$.trials[1].parameters.lr",
-    )
+    outside = [trials[0], {"parameters": {"lr": 5.0}, "value": 1.0}]
+    found = refused(told, 4, messages.ImportTrials, trials=outside)
+    assert found == ("bad_parameters", "$.trials[1].parameters.lr")
 
 
 def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more() -> None:
@@ -168,11 +144,10 @@ def test_limits_that_are_left_out_stay_and_are_removed_by_name() -> None:
 
 
 def test_pausing_twice_and_resuming_what_runs_changes_nothing() -> None:
-    told = given.search_running()
-    assert command(told, 2, messages.ResumeSearch) == []
-    assert [type(event) for event in command(told, 3, messages.PauseSearch)] == [messages.SearchPaused]
-    assert command(told, 4, messages.PauseSearch) == []
-    assert [type(event) for event in command(told, 5, messages.ResumeSearch)] == [messages.SearchResumed]
+    told, pause, resume = given.search_running(), messages.PauseSearch, messages.ResumeSearch
+    written = [command(told, at, kind) for at, kind in enumerate((resume, pause, pause, resume), 2)]
+    kinds = [[type(event) for event in events] for events in written]
+    assert kinds == [[], [messages.SearchPaused], [], [messages.SearchResumed]]
 
 
 def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_it_goes_on() -> None:
@@ -203,15 +178,11 @@ def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_i
 )
 def test_what_is_held_is_released_to_finish_and_not_by_a_stop(kind: Any, body: Any, follows: Event) -> None:
     told = given.task_active() if body else given.task_queued()
-    steps: tuple[tuple[type[Any], dict[str, Any]], ...] = (
-        (messages.PauseSearch, {"running": "return"}),
-        (kind, body),
-    )
-    for at, (wanted, fields) in enumerate(steps, 2):
-        told.tell(published(at, wanted.wire_type(), fields))
-        react(told)
-        if at == 2:
-            react(told)
+    told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
+    react(told)
+    react(told)
+    told.tell(published(3, kind.wire_type(), body))
+    react(told)
     assert react(told) == [follows]
 
 
