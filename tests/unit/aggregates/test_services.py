@@ -60,21 +60,16 @@ def test_a_service_has_no_time_limit_and_no_rules_for_tries(rule: str) -> None:
 TASK = "$.groups[0].tasks[0].task_type"
 
 
-@pytest.mark.parametrize(
-    ("given", "kind", "code", "path", "says"),
-    [
+def test_a_task_is_a_service_if_its_type_is_or_is_told_what_to_write() -> None:
+    for given, kind, code, path, says in (
         (body([{"task_type": "faces"}]), SUBMIT, "service_expected", TASK, "write `service: true`"),
         (body(tasks("a"), service=True), SUBMIT, "not_a_service", TASK, "`runner: service`"),
         (SPEC | {"service": True}, START, "bad_service", "$.service", "kind task"),
         (SPEC | {"task_type": "faces"}, START, "bad_service", "$.task_type", "kind task"),
-    ],
-)
-def test_a_task_is_a_service_if_its_type_is_or_is_told_what_to_write(
-    given: Json, kind: str, code: str, path: str, says: str
-) -> None:
-    found, where, message = answer_to(given, kind)
-    assert (found, where) == (code, path)
-    assert says in message
+    ):
+        found, where, message = answer_to(given, kind)
+        assert (found, where) == (code, path)
+        assert says in message
 
 
 def test_a_type_that_is_a_service_in_one_catalogue_only_is_accepted_either_way() -> None:

@@ -142,20 +142,17 @@ def test_the_newest_checkpoints_and_those_of_best_value_are_kept() -> None:
     assert kept(told, KeepCheckpoints(newest=1, best=0)) == [told[4]]
 
 
-def test_the_best_checkpoints_of_a_trial_are_those_of_the_direction_of_its_search() -> None:
-    for direction in ("maximize", "minimize"):
-        told = given.search_running(direction=direction)
-        _, submitted = suggestion(told.search, 0, {"lr": 0.5}, 0)
-        assert isinstance(submitted, TaskSubmitted)
-        assert submitted.needs.keep_checkpoints.direction == direction
-
-
-def test_a_worker_is_told_of_a_few_checkpoints_the_newest_first() -> None:
+def test_a_worker_is_told_of_a_few_checkpoints_and_the_best_are_by_the_direction_of_its_search() -> None:
     told = given.task_active(keep_checkpoints=KeepCheckpoints(newest=9))
     for step in range(1, 8):
         told.tell(checkpointed(step, number=step, version=step))
     assert [each.step for each in offered(told.task())] == [7, 6, 5, 1]
     assert len(offered(told.task())) == MAX_OFFERED
+    for direction in ("maximize", "minimize"):
+        told = given.search_running(direction=direction)
+        _, submitted = suggestion(told.search, 0, {"lr": 0.5}, 0)
+        assert isinstance(submitted, TaskSubmitted)
+        assert submitted.needs.keep_checkpoints.direction == direction
 
 
 @pytest.mark.thorough

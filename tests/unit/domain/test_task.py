@@ -154,11 +154,12 @@ def test_the_end_of_the_last_attempt_is_the_end_of_the_task(end: AttemptEnd, las
     assert task.ended_ms == task.attempt.ended_ms == FIRST_MS + told.next_offset - 1
 
 
-def test_nothing_moves_a_task_that_has_ended() -> None:
+def test_nothing_moves_a_task_that_has_ended_or_that_nobody_submitted() -> None:
     told = task_active()
     told.tell(ended())
     before = dump(told.stream)
-    for event in (ended(), begun(), assigned(placement=2), refused(), stop(), report(1, 0.5), submitted(0)):
+    over = (ended(), begun(), assigned(placement=2), refused(), stop(), report(1, 0.5), submitted(0))
+    for event in (*over, assigned(3), begun(3), ended(trial=3), report(0, 1.0, 3), submitted(3)):
         assert told.tell(event) == OVERTAKEN
     assert dump(told.stream) == before
 
@@ -231,10 +232,3 @@ def test_a_task_told_to_stop_is_never_tried_again() -> None:
         told.tell(ended(end))
         expected = end if end is AttemptEnd.FINISHED else AttemptEnd.CANCELLED
         assert (told.task().end, len(told.task().attempts)) == (expected, 1)
-
-
-def test_events_of_a_task_that_nobody_submitted_do_not_count() -> None:
-    told = task_queued()
-    for event in (assigned(3), begun(3), ended(trial=3), report(0, 1.0, 3), submitted(3)):
-        assert told.tell(event) == OVERTAKEN
-    assert list(told.stream.tasks) == [task_id(0)]

@@ -75,17 +75,13 @@ def test_its_page_has_its_status_and_its_tasks_and_its_report_is_one_section() -
     assert (section.columns, len(section.finished), section.open) == (["steps"], 1, 1)
 
 
-def test_its_end_is_a_failure_if_a_task_ended_in_a_way_that_is_not_accepted() -> None:
+def test_its_state_is_its_progress_and_its_end_a_failure_if_that_of_a_task_is_not_accepted() -> None:
     end = VIEW.end(errand(), {AttemptEnd.FINISHED})
     assert end.lines == ["e RUNNING: 1 tasks in 4.0 s"]
     assert end.board_lines == ("so far so good",)
     assert end.failure == "e: 1 of its tasks did not finish"
     assert json.loads(json.dumps(end.summary))["errand_id"] == "e"
     assert VIEW.end(errand(), set(AttemptEnd)).failure == ""
-
-
-def test_its_state_is_its_progress_and_its_tasks() -> None:
     state = VIEW.state(errand())
     assert (state["status"], state["ended"], state["total"], state["ended_ms"]) == ("RUNNING", 1, None, 5_000)
-    assert VIEW.state_lines(state) == []
-    assert VIEW.state_tables({}, {}) == []
+    assert (VIEW.state_lines(state), VIEW.state_tables({}, {})) == ([], [])

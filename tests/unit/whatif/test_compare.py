@@ -2,7 +2,6 @@
 
 import json
 import random
-from typing import Any
 
 import pytest
 
@@ -107,30 +106,24 @@ def test_every_trial_ends_once_whatever_is_asked() -> None:
             assert 0 <= row.search.device_ms <= sum(one.busy_ms for one in traces)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_an_assessor_is_read_as_it_is_typed() -> None:
+    for text, expected in (
         ("median", {}),
         ("median:n_warmup_steps=5,interval_steps=2", {"n_warmup_steps": 5, "interval_steps": 2}),
         ("percentile:percentile=25.0", {"percentile": 25.0}),
         ('patient:patience=3,wrapped={"name": "median"}', {"patience": 3, "wrapped": {"name": "median"}}),
-    ],
-)
-def test_an_assessor_is_read_as_it_is_typed(text: str, expected: dict[str, Any]) -> None:
-    assert parse_assessor(text) == {"name": text.partition(":")[0], "options": expected}
+    ):
+        assert parse_assessor(text) == {"name": text.partition(":")[0], "options": expected}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_an_assessor_that_is_none_is_said_with_what_is_expected() -> None:
+    for text, said in (
         ("medium", "assessor.name: unknown assessor 'medium'"),
         ("median:warmup=5", "assessor.options.warmup: unknown option"),
         ("median:n_warmup_steps", "'n_warmup_steps' of 'median:n_warmup_steps' is not an option"),
-    ],
-)
-def test_an_assessor_that_is_none_is_said_with_what_is_expected(text: str, said: str) -> None:
-    with pytest.raises(BadScenarioError, match=said):
-        parse_assessor(text)
+    ):
+        with pytest.raises(BadScenarioError, match=said):
+            parse_assessor(text)
     with pytest.raises(BadScenarioError, match="expected first-come, newest-first"):
         parse_placement_order("random")
 

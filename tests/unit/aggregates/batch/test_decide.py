@@ -156,21 +156,18 @@ def test_a_bad_task_is_named_by_its_place(changed: Json, code: str, path: str | 
     assert batch_of(told.stream) is None
 
 
-@pytest.mark.parametrize(
-    ("more", "path"),
-    [
+def test_a_fixed_device_of_a_batch_or_a_group_is_refused_with_those_there_are() -> None:
+    for more, path in (
         ({"resources": {"device": "cuda:9"}}, "$.resources.device"),
         ({"groups": [{"device": "cuda:9", "tasks": tasks("a")}]}, "$.groups[0].device"),
-    ],
-)
-def test_a_fixed_device_of_a_batch_or_a_group_is_refused_with_those_there_are(more: Json, path: str) -> None:
-    names = tuple(f"w{number}/cpu-0" for number in range(100))
-    many = Capabilities(frozenset({"digits"}), names, frozenset(names))
-    for fleet, said in ((CAPABILITIES, "there are: w1/cpu-0, w1/gpu-1"), (many, "and 80 more")):
-        told = answered(Told(), published(1, SUBMIT, {**body(tasks("a")), **more}), fleet)
-        event = the(CommandRefused, told)
-        assert (event.code, event.path) == ("unknown_device", path)
-        assert event.message.endswith(said)
+    ):
+        names = tuple(f"w{number}/cpu-0" for number in range(100))
+        many = Capabilities(frozenset({"digits"}), names, frozenset(names))
+        for fleet, said in ((CAPABILITIES, "there are: w1/cpu-0, w1/gpu-1"), (many, "and 80 more")):
+            told = answered(Told(), published(1, SUBMIT, {**body(tasks("a")), **more}), fleet)
+            event = the(CommandRefused, told)
+            assert (event.code, event.path) == ("unknown_device", path)
+            assert event.message.endswith(said)
 
 
 def test_a_refusal_of_a_batch_lists_every_task_type_and_device_up_to_a_hundred() -> None:

@@ -44,9 +44,9 @@ def test_an_end_that_cannot_be_read_or_is_none_leaves_the_dataset_as_it_is(end: 
     the(messages.DatasetObserved, decided(log, end=end_of(6)))
 
 
-@pytest.mark.parametrize(
-    ("problem", "kind", "expected", "reason"),
-    [
+def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_stopped() -> None:
+    """I15: Sedna ignores a file that is shorter until it is longer again."""
+    for problem, kind, expected, reason in (
         (
             {"code": "truncated", "message": "shorter", "size": 40},
             messages.DatasetTruncated,
@@ -63,18 +63,13 @@ def test_an_end_that_cannot_be_read_or_is_none_leaves_the_dataset_as_it_is(end: 
             {"code": "line_too_long", "message": "over 1 MiB", "line": 5},
             *(messages.DatasetRefused, {}, "line_too_long at sample 5: over 1 MiB"),
         ),
-    ],
-)
-def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_stopped(
-    problem: Json, kind: type[Event], expected: Json, reason: str
-) -> None:
-    """I15: Sedna ignores a file that is shorter until it is longer again."""
-    log = watched(5)
-    event = the(kind, decided(log, problem=problem))
-    assert {name: getattr(event, name) for name in expected} == expected
-    status = kind.__name__.removeprefix("Dataset").upper()
-    assert (log.dataset.status, log.dataset.reason) == (messages.DatasetStatus(status), reason)
-    assert log.watcher.stop_reason == "user"
+    ):
+        log = watched(5)
+        event = the(kind, decided(log, problem=problem))
+        assert {name: getattr(event, name) for name in expected} == expected
+        status = kind.__name__.removeprefix("Dataset").upper()
+        assert (log.dataset.status, log.dataset.reason) == (messages.DatasetStatus(status), reason)
+        assert log.watcher.stop_reason == "user"
 
 
 def test_the_samples_before_a_problem_are_observed_first_and_it_counts_of_any_watcher() -> None:

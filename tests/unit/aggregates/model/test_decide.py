@@ -56,20 +56,15 @@ def model(told: Told) -> Model:
     return found
 
 
-def test_a_version_is_numbered_and_keeps_what_is_known_of_it() -> None:
+def test_a_version_is_numbered_and_keeps_what_is_known_of_it_and_no_other_has_its_bytes() -> None:
     told = registered()
     facts = {"artifact": artifact(1, **SAVED), "task": TASK, "metrics": {"accuracy": 0.97, "loss": "nan"}}
-    [event] = do(told, messages.AddModelVersion, body(1, **facts))
-    assert isinstance(event, messages.ModelVersionAdded) and event.version == 1
-    [second] = do(told, messages.AddModelVersion, body(2))
-    assert isinstance(second, messages.ModelVersionAdded) and second.version == 2
+    for number, more in ((1, facts), (2, {})):
+        [event] = do(told, messages.AddModelVersion, body(number, **more))
+        assert isinstance(event, messages.ModelVersionAdded) and event.version == number
     first = model(told).versions[0]
     assert first.spec.task is not None and first.spec.task.attempt == 1
     assert (first.spec.metrics, first.stage) == ({"accuracy": 0.97, "loss": "nan"}, "none")
-
-
-def test_bytes_that_a_version_has_are_refused_and_the_version_is_named() -> None:
-    told = registered(2)
     events = ask(told, messages.AddModelVersion, body(1, format="onnx"))
     assert refusal(events)[:2] == ("already_exists", "$.artifact.sha256")
     assert isinstance(events[0], CommandRefused) and "version 1" in events[0].message
@@ -105,20 +100,16 @@ def test_a_version_that_cannot_be_is_refused(changed: Json, code: str, path: str
     assert messages.MAX_VERSION_BYTES < 2 * 60_000
 
 
-def test_a_model_has_no_more_versions_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trackside.aggregates.model.decide.MAX_MODEL_VERSIONS", 3)
-    events = ask(registered(3), messages.AddModelVersion, body(4))
-    assert refusal(events)[:2] == ("too_many_versions", "$partitionkey")
-    assert MAX_MODEL_VERSIONS == 100_000
-
-
-def test_the_versions_of_a_model_have_no_more_bytes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = registered(3)
+def test_a_model_has_no_more_versions_or_bytes_of_them_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, full = registered(3), ("too_many_versions", "$partitionkey")
     size = model(told).size_bytes
     assert size == sum(size_of(version.spec) for version in model(told).versions) > 300
     monkeypatch.setattr("trackside.aggregates.model.decide.MAX_TOTAL_BYTES", size + size // 3 + 1)
     assert isinstance(do(told, messages.AddModelVersion, body(4))[0], messages.ModelVersionAdded)
-    assert refusal(ask(told, messages.AddModelVersion, body(5)))[:2] == ("too_many_versions", "$partitionkey")
+    assert refusal(ask(told, messages.AddModelVersion, body(5)))[:2] == full
+    monkeypatch.setattr("trackside.aggregates.model.decide.MAX_MODEL_VERSIONS", 3)
+    assert refusal(ask(registered(3), messages.AddModelVersion, body(4)))[:2] == full
+    assert MAX_MODEL_VERSIONS == 100_000
 
 
 def test_a_stage_is_taken_from_the_version_that_has_it() -> None:

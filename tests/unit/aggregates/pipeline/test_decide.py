@@ -245,8 +245,9 @@ def test_who_watches_a_pipeline_is_told_that_nothing_runs_and_how_to_watch_the_n
         f"{STREAM} ACTIVE: version 1, 1 run, none of which runs or waits",
         f"the next one: trackside watch {STREAM}.2, once it has begun",
     ]
+    told = define()
     do(told, RetirePipeline)
-    assert said(told) == [f"{STREAM} RETIRED: version 1, 1 run"]
+    assert said(told) == [f"{STREAM} RETIRED: version 1, 0 runs"], "there is no next one"
 
 
 APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN

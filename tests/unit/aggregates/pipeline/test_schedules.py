@@ -155,23 +155,18 @@ def test_a_run_waits_for_the_one_before_if_it_is_to_be_queued_and_not_if_runs_ma
     assert begun(told, told.wait_until(BEGAN_MS + HOUR * 3 // 2)) == [2]
 
 
-@pytest.mark.parametrize(
-    ("catch_up", "until_ms", "expected", "next_hour"),
-    [
+def test_missed_times_are_caught_up_with_as_the_schedule_says() -> None:
+    """P41: the dispatcher was down from before 13:00 until 18:45."""
+    for catch_up, until_ms, expected, next_hour in (
         ("none", 6 * HOUR + 15 * MINUTE, [], 6.5),
         ("latest", 6 * HOUR + 15 * MINUTE, [5.5], 6.5),
         ("all", 6 * HOUR + 15 * MINUTE, [0.5, 1.5, 2.5, 3.5, 4.5, 5.5], 6.5),
         ("none", HOUR // 2 + GRACE_MS, [0.5], 1.5),  # a little late is not missed
-    ],
-)
-def test_missed_times_are_caught_up_with_as_the_schedule_says(
-    catch_up: str, until_ms: int, expected: list[float], next_hour: float
-) -> None:
-    """P41: the dispatcher was down from before 13:00 until 18:45."""
-    told = scheduled(catch_up=catch_up, overlap="allow")
-    events = told.wait_until(BEGAN_MS + until_ms)
-    assert [hours(event.due_ms) for event in events if isinstance(event, ScheduleFired)] == expected
-    assert hours(schedule(told).due_ms) == next_hour
+    ):
+        told = scheduled(catch_up=catch_up, overlap="allow")
+        events = told.wait_until(BEGAN_MS + until_ms)
+        assert [hours(event.due_ms) for event in events if isinstance(event, ScheduleFired)] == expected
+        assert hours(schedule(told).due_ms) == next_hour
 
 
 def test_only_the_newest_of_many_missed_times_are_caught_up_with() -> None:

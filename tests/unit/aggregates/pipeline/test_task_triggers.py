@@ -147,23 +147,20 @@ def test_an_end_of_which_nobody_knew_when_the_stream_closed_still_fires() -> Non
     assert keys(told) == []
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
+def test_only_the_ends_that_it_waits_for_fire_a_schedule() -> None:
+    """Of several ends at once, the last one has a run."""
+    for wanted, expected in (
         ({"of": "failed"}, [1]),
         ({"task": task_id(2)}, [2]),
         ({"task": task_id(2), "of": "failed"}, []),
         ({}, [2]),
-    ],
-)
-def test_only_the_ends_that_it_waits_for_fire_a_schedule(wanted: Json, expected: list[int]) -> None:
-    """Of several ends at once, the last one has a run."""
-    told = watching("task_ended", **wanted)
-    offsets = []
-    for trial, how in enumerate((AttemptEnd.FINISHED, AttemptEnd.FAILED, AttemptEnd.FINISHED)):
-        train(told, trial)
-        offsets.append(leave(told, trial, how))
-    assert keys(told) == [str(offsets[trial]) for trial in expected]
+    ):
+        told = watching("task_ended", **wanted)
+        offsets = []
+        for trial, how in enumerate((AttemptEnd.FINISHED, AttemptEnd.FAILED, AttemptEnd.FINISHED)):
+            train(told, trial)
+            offsets.append(leave(told, trial, how))
+        assert keys(told) == [str(offsets[trial]) for trial in expected]
 
 
 def test_with_catch_up_all_every_end_has_a_run_up_to_a_hundred() -> None:
@@ -188,25 +185,22 @@ def test_an_attempt_that_is_tried_again_is_no_end_of_its_task() -> None:
     assert told.streams.by_id[SEARCH].tasks[task_id(0)].end is None
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
+def test_an_artifact_fires_by_its_name_kind_and_task() -> None:
+    for wanted, expected in (
         ({}, ["weights", "notes"]),
         ({"of": "weights"}, ["weights"]),
         ({"kind": "file"}, ["notes"]),
         ({"of": "weights", "kind": "file"}, []),
         ({"kind": "checkpoint"}, []),
         ({"task": task_id(1)}, []),
-    ],
-)
-def test_an_artifact_fires_by_its_name_kind_and_task(wanted: Json, expected: list[str]) -> None:
-    told = watching("artifact", parameters={"seed": "${trigger.name}"}, **wanted)
-    train(told)
-    found = []
-    for number, (name, kind) in enumerate((("weights", "model"), ("notes", "file")), 1):
-        tell(told, saved(name, kind, number))
-        found += [event.parameters["seed"] for event in look(told) if isinstance(event, RunNumbered)]
-    assert found == expected
+    ):
+        told = watching("artifact", parameters={"seed": "${trigger.name}"}, **wanted)
+        train(told)
+        found = []
+        for number, (name, kind) in enumerate((("weights", "model"), ("notes", "file")), 1):
+            tell(told, saved(name, kind, number))
+            found += [event.parameters["seed"] for event in look(told) if isinstance(event, RunNumbered)]
+        assert found == expected
 
 
 def test_a_value_fires_when_it_comes_within_the_bounds_and_again_after_it_has_left_them() -> None:

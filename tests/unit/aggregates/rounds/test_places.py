@@ -55,10 +55,13 @@ def test_a_model_is_not_copied_to_a_file_of_another_job_or_a_dataset(
     assert said in message
 
 
-def test_samples_are_not_written_to_the_folder_of_another_job(first: given.JobLog) -> None:
+def test_no_job_is_created_or_changed_to_write_where_another_one_does(first: given.JobLog) -> None:
     """I30: both would write data/train/1/data.txt. All problems are named at once."""
     found = problems(first, deploy=LIVE, output={"url": "/srv/out/"})
     assert [each[1] for each in found] == ["$.output.url", "$.deploy.copy_to.url"]
+    assert problems(first, deploy={}, output=FREE) == []
+    assert update(first, OTHER, deploy={}) == [("place_in_use", "$.job.output.url")]
+    assert update(first, deploy={}) == []
 
 
 def test_two_jobs_have_one_dataset_one_model_and_one_folder_of_config_files(first: given.JobLog) -> None:
@@ -77,12 +80,6 @@ def test_a_place_is_free_once_its_job_is_deleted_or_writes_to_another_one(first:
     assert problems(first, "digits-3", **free) != []
     first.command(OTHER, given.DELETE, {})
     assert problems(first, "digits-3", **free) == []
-
-
-def test_a_job_is_not_changed_to_write_where_another_one_does(first: given.JobLog) -> None:
-    assert problems(first, deploy={}, output=FREE) == []
-    assert update(first, OTHER, deploy={}) == [("place_in_use", "$.job.output.url")]
-    assert update(first, deploy={}) == []
 
 
 def test_a_dispatcher_that_starts_again_knows_what_jobs_write(first: given.JobLog) -> None:

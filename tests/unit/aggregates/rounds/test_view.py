@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.unit.aggregates.rounds.history import JobHistory, definition
 from trackside.aggregates.rounds.round_display import as_number, result_of, round_table, shown_metric, why_of
 from trackside.aggregates.rounds.trigger_display import progress_text, trigger_text
@@ -39,16 +37,13 @@ def test_a_trigger_reads_as_people_say_it() -> None:
     assert trigger_text(None) == "always"
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
+def test_how_far_a_number_is_of_its_threshold() -> None:
+    for found, said in (
         (seen("num_of_samples", ">=", 500.0, 340.0), "num_of_samples 340 of 500"),
         (seen("f1_delta", ">", 0.05, 0.02), "f1_delta 0.02, needs > 0.05"),
         (seen("drift", ">", 0.5, None, "it is missing"), "drift needs > 0.5: it is missing"),
-    ],
-)
-def test_how_far_a_number_is_of_its_threshold(found: dict[str, Any], said: str) -> None:
-    assert progress_text(found) == said
+    ):
+        assert progress_text(found) == said
 
 
 def test_a_job_that_is_watched_says_how_many_samples_it_still_needs_or_who_is_to_approve() -> None:
@@ -77,18 +72,15 @@ def test_the_state_of_a_job_has_its_samples_and_what_is_live() -> None:
     assert any(line.startswith("stage=train") for line in VIEW.state_lines(state))
 
 
-@pytest.mark.parametrize(
-    ("changed", "result"),
-    [
+def test_the_result_of_a_round_is_one_word() -> None:
+    for changed, result in (
         ({}, "kept"),
         ({"deployed": True}, "deployed"),
         ({"status": "failed"}, "failed"),
         ({"approval": "rejected"}, "rejected"),
         ({"status": "running", "stage": "eval"}, "eval"),
-    ],
-)
-def test_the_result_of_a_round_is_one_word(changed: dict[str, Any], result: str) -> None:
-    assert result_of(round_row(1, **changed)) == result
+    ):
+        assert result_of(round_row(1, **changed)) == result
 
 
 def test_the_table_of_rounds_shows_the_metric_that_decides() -> None:
@@ -109,15 +101,12 @@ def test_without_a_condition_any_metric_of_a_round_is_shown_and_a_list_counts_as
     assert found == [0.75, 3, None, None, None]
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
+def test_a_round_says_why_where_its_numbers_do_not() -> None:
+    for changed, why in (
         ({}, "needs > 0.1"),
         ({"conditions": [CONDITION | {"reason": "there is no metric"}]}, "there is no metric"),
         ({"conditions": [CONDITION | {"holds": True}], "deployed": True}, ""),
         ({"deployed": True, "decision_reason": "forced by a command"}, "forced by a command"),
         ({"status": "failed", "reason": "exit code 1"}, "exit code 1"),
-    ],
-)
-def test_a_round_says_why_where_its_numbers_do_not(changed: dict[str, Any], why: str) -> None:
-    assert why_of(round_row(1, **changed)) == why
+    ):
+        assert why_of(round_row(1, **changed)) == why

@@ -75,12 +75,12 @@ class RunLog(Told):
             if isinstance(event, TaskSubmitted)
         ]
 
-    def command(self, wanted: Command | str, body: Json | None = None) -> list[Event]:
+    def command(self, wanted: Command | str, body: Json | None = None, stream: str = STREAM) -> list[Event]:
         """Publishes a command and lets dispatchers write all that follows; returns what was written."""
         self.commands += 1
         kind = wanted if isinstance(wanted, str) else wanted.wire_type()
         given = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
-        self.tell(published(self.commands, kind, given or {}))
+        self.tell(published(self.commands, kind, given or {}), stream=stream)
         return self.settle()
 
     def settle(self) -> list[Event]:

@@ -9,7 +9,6 @@ from tests.unit.aggregates.run.drawn import STATES, DrawnPipeline
 from tests.unit.aggregates.run.given import CAPABILITIES, EVENTS
 from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskStopRequested
@@ -76,8 +75,7 @@ class RivalLog(Told):
     def start(self) -> None:
         """Publishes the command that starts the run."""
         assert self.pipeline is not None
-        self.commands += 1
-        self.tell(published(self.commands, StartPipelineRun.wire_type(), self.pipeline.body))
+        self.publish("start-pipeline-run", self.pipeline.body)
 
     def write(self, stream: str, proposal: Proposal) -> bool:
         outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
@@ -120,12 +118,9 @@ class RivalLog(Told):
         ]
 
     def advance(self, stream: str, task: Task) -> bool:
-        token: Json = {
-            "task_id": task.task_id,
-            "attempt": task.attempt.number,
-            "placement": task.attempt.placement + (task.state is TaskState.QUEUED),
-            "incarnation": "i-1",
-        }
+        placement = task.attempt.placement + (task.state is TaskState.QUEUED)
+        token: Json = {"task_id": task.task_id, "attempt": task.attempt.number, "placement": placement}
+        token |= {"incarnation": "i-1"}
         if task.state is TaskState.QUEUED:
             if task.held:
                 return False
@@ -141,9 +136,6 @@ class RivalLog(Told):
         role = "scheduler" if end is AttemptEnd.LOST else "worker"
         fields: Json = {**token, "end": end, "result": result if end is AttemptEnd.FINISHED else None}
         return self.tell(AttemptEnded.model_validate(fields), role=role, stream=stream) == [APPLIED]
-
-    def open_gates(self) -> list[str]:
-        return list(self.run.open_gates)
 
     def decide_gate(self, name: str) -> None:
         """Publishes the decision of a gate as it is drawn, or lets the time pass until it expires."""
@@ -191,7 +183,7 @@ class RivalLog(Told):
                 return
             if self.run.paused:
                 self.publish("resume-pipeline-run", {})
-            elif gates := self.open_gates():
+            elif gates := list(self.run.open_gates):
                 self.decide_gate(min(gates, key=self._is_to_expire))
             else:
                 break
@@ -241,7 +233,7 @@ def _move(told: RivalLog, random: Random) -> None:
         tasks = told.open_tasks()
         if tasks:
             told.advance(*random.choice(tasks))
-        elif gates := told.open_gates():
+        elif gates := list(told.run.open_gates):
             told.decide_gate(random.choice(gates))
     elif drawn < 0.97:
         told.disturb()

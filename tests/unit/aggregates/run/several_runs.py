@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from tests.unit.aggregates.given import published
 from tests.unit.aggregates.run.given import DIGEST, RunLog, body_of, step
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
@@ -19,11 +18,7 @@ class CacheLog(RunLog):
         return self.ask(run_id, StartPipelineRun.wire_type(), body)
 
     def ask(self, run_id: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
-        self.commands += 1
-        kind = wanted if isinstance(wanted, str) else wanted.wire_type()
-        given_body = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
-        self.tell(published(self.commands, kind, given_body or {}), stream=run_id)
-        return self.settle()
+        return self.command(wanted, body, run_id)
 
     def end(
         self,
@@ -34,7 +29,8 @@ class CacheLog(RunLog):
         end: AttemptEnd = AttemptEnd.FINISHED,
     ) -> list[Event]:
         """Runs a task, `RUN.STEP`, to its end; returns what dispatchers write then."""
-        return self.end_in(run_of_task(task), task, result, end, dict.fromkeys(artifacts, "file"), digest)
+        saved = dict.fromkeys(artifacts, "file")
+        return self.end_in(task.partition(".")[0], task, result, end, saved, digest)
 
     @property
     def stream(self) -> Stream:
@@ -48,10 +44,6 @@ class CacheLog(RunLog):
 
     def steps(self, run_id: str) -> dict[str, str]:
         return {name: found.state.value for name, found in self.of(run_id).steps.items()}
-
-
-def run_of_task(task: str) -> str:
-    return task.partition(".")[0]
 
 
 def cached(name: str = "a", *needs: str, **fields: Any) -> Json:

@@ -1,7 +1,5 @@
 """Runs whose definitions are odd or wrong: refused when they start, or right until their end."""
 
-from typing import Any
-
 import pytest
 
 from tests.unit.aggregates.given import CAPABILITIES as DIGITS
@@ -74,9 +72,8 @@ def test_a_definition_over_the_size_of_a_decision_is_refused_with_what_to_do_and
     assert isinstance(decided({"pipeline": {"steps": steps[:8_000]}}), list)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "overrides", "expected"),
-    [
+def test_all_that_is_wrong_with_a_run_is_named_at_once() -> None:
+    for wrong, overrides, expected in (
         (
             step("a", "b", task_type="nope"),
             {"c": {"parameters": {"x": 1}}},
@@ -91,12 +88,10 @@ def test_a_definition_over_the_size_of_a_decision_is_refused_with_what_to_do_and
             {"a": {"parameters": {"x": 1}}},
             [("out_of_range", "$.pipeline.steps[0].parameters.x")],
         ),
-    ],
-)
-def test_all_that_is_wrong_with_a_run_is_named_at_once(wrong: Json, overrides: Json, expected: Any) -> None:
-    found = decided({"pipeline": {"steps": [wrong]}, "overrides": overrides})
-    assert isinstance(found, tuple)
-    assert [(problem.code, problem.path) for problem in found] == expected
+    ):
+        found = decided({"pipeline": {"steps": [wrong]}, "overrides": overrides})
+        assert isinstance(found, tuple)
+        assert [(problem.code, problem.path) for problem in found] == expected
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,13 @@ def test_a_section_of_parameters_is_part_of_the_name() -> None:
     assert parameters(log, "b") == {"x": 0.1, "y": 3, "z": 7}
 
 
-def test_an_artifact_is_an_input_of_the_next_step() -> None:
-    log = resolved(inputs={"data": "${a.artifacts.table}"})
-    given = log.stream.tasks[f"{STREAM}.b"].inputs["data"]
-    assert (given.sha256, given.size_bytes) == (DIGEST, 8)
+def test_an_artifact_may_be_an_input_and_a_queue_a_reference_unless_it_is_no_name() -> None:
+    more = {"queue": "${a.result.queue}", "inputs": {"data": "${a.artifacts.table}"}}
+    log = resolved(result={"queue": "gpu"}, **more)
+    task = log.stream.tasks[f"{STREAM}.b"]
+    assert (task.inputs["data"].sha256, task.inputs["data"].size_bytes) == (DIGEST, 8)
+    assert task.needs.queue == "gpu"
+    assert resolved(result={"queue": "no name"}, queue="${a.result.queue}").states["b"] == "failed"
 
 
 def test_the_models_that_a_step_was_given_can_be_referenced() -> None:
@@ -68,12 +71,6 @@ def test_the_models_that_a_step_was_given_can_be_referenced() -> None:
     log.finish("a", net="model")
     log.finish("b")
     assert parameters(log, "c") == {"x": "net"}
-
-
-def test_a_queue_may_be_a_reference_and_one_that_is_not_a_name_fails_the_step() -> None:
-    log = resolved(result={"queue": "gpu"}, queue="${a.result.queue}")
-    assert log.stream.tasks[f"{STREAM}.b"].needs.queue == "gpu"
-    assert resolved(result={"queue": "no name"}, queue="${a.result.queue}").states["b"] == "failed"
 
 
 def test_parameters_of_the_pipeline_keep_their_type() -> None:
@@ -98,24 +95,21 @@ def test_what_a_step_refers_to_is_in_the_log_with_the_events_that_it_comes_from(
     )
 
 
-@pytest.mark.parametrize(
-    ("template", "message"),
-    [
+def test_a_reference_without_a_value_fails_its_step_and_nothing_else() -> None:
+    """P12: the run goes on; a missing key is never the text `None`."""
+    for template, message in (
         ("${a.result.m}", "${a.result.m}: a.result has no 'm': it has n"),
         ("${a.artifacts.none}", "${a.artifacts.none}: step a has saved no artifact 'none'"),
         ("${a.models.output.5.uri}", "${a.models.output.5.uri}: a.models.output has 1 items, none at 5"),
         ("${a.parameters.m}", "${a.parameters.m}: a.parameters has no 'm': it has lr"),
-    ],
-)
-def test_a_reference_without_a_value_fails_its_step_and_nothing_else(template: str, message: str) -> None:
-    """P12: the run goes on; a missing key is never the text `None`."""
-    log = started(step("a", parameters={"lr": 1}), step("b", parameters={"x": template}), step("c", "a"))
-    log.finish("a", {"n": 3}, net="model")
-    error = log.run.steps["b"].error
-    assert error is not None
-    assert error.code == "ref_error"
-    assert error.message.startswith(message)
-    assert (log.states["b"], log.states["c"]) == ("failed", "queued")
+    ):
+        log = started(step("a", parameters={"lr": 1}), step("b", parameters={"x": template}), step("c", "a"))
+        log.finish("a", {"n": 3}, net="model")
+        error = log.run.steps["b"].error
+        assert error is not None
+        assert error.code == "ref_error"
+        assert error.message.startswith(message)
+        assert (log.states["b"], log.states["c"]) == ("failed", "queued")
 
 
 def test_values_that_do_not_fit_a_record_fail_the_step_and_nothing_else() -> None:

@@ -90,25 +90,20 @@ def test_the_needs_of_a_task_are_those_of_its_step_and_else_the_defaults_of_its_
     assert (second.queue, second.priority) == ("cpu", 9)
 
 
-@pytest.mark.parametrize(
-    ("action", "states", "status"),
-    [
+def test_what_follows_a_failed_step_is_said_by_its_on_end() -> None:
+    """P36."""
+    for action, states, status in (
         ("skip", {"b": "omitted", "other": "queued"}, RunStatus.RUNNING),
         ("continue", {"b": "queued", "other": "queued"}, RunStatus.RUNNING),
         ("fail", {"b": "omitted", "other": "aborted"}, RunStatus.FAILED),
-    ],
-)
-def test_what_follows_a_failed_step_is_said_by_its_on_end(
-    action: str, states: Any, status: RunStatus
-) -> None:
-    """P36."""
-    log = started(step("a", on_end={"failed": action}), step("b", "a"), step("other"))
-    log.finish("a", end=FAILED)
-    assert ({name: log.states[name] for name in states}, log.run.status) == (states, status)
-    if action == "continue":
-        log.finish("b")
-        log.finish("other")
-        assert log.run.status is RunStatus.SUCCEEDED
+    ):
+        log = started(step("a", on_end={"failed": action}), step("b", "a"), step("other"))
+        log.finish("a", end=FAILED)
+        assert ({name: log.states[name] for name in states}, log.run.status) == (states, status)
+        if action == "continue":
+            log.finish("b")
+            log.finish("other")
+            assert log.run.status is RunStatus.SUCCEEDED
 
 
 def test_a_step_that_fails_the_run_stops_what_is_open_first() -> None:

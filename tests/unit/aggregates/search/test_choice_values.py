@@ -111,19 +111,16 @@ def test_a_sub_space_and_plain_values_share_a_choice() -> None:
     assert check_tuner(plain, {"name": "nsga2"}) == []
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
+def test_what_was_meant_as_a_sub_space_is_not_taken_for_a_value() -> None:
+    for values, reason in (
         ([{"kernel": {"_type": "choice", "_value": [1]}}], "has definitions of parameters and no _name"),
         ([{"_name": "conv", "kernel": {"_type": "choise", "_value": [1]}}], "unknown _type 'choise'"),
         ([{"_name": "a"}, {"_name": "a", "k": {"type": "randint", "low": 0, "high": 2}}], "_name 'a'"),
-    ],
-)
-def test_what_was_meant_as_a_sub_space_is_not_taken_for_a_value(values: list[Any], reason: str) -> None:
-    found = read({"layer": {"_type": "choice", "_value": values}})
-    assert isinstance(found, Problem)
-    assert found.path.startswith("$.space.layer")
-    assert reason in found.message
+    ):
+        found = read({"layer": {"_type": "choice", "_value": values}})
+        assert isinstance(found, Problem)
+        assert found.path.startswith("$.space.layer")
+        assert reason in found.message
 
 
 def test_lists_and_objects_are_short_texts_and_one_parameter_each() -> None:

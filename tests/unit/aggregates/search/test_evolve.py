@@ -41,19 +41,15 @@ def cancel(told: given.Told, trial: int) -> None:
     told.tell(given.over(trial, how=TrialStatus.USER_CANCELED))
 
 
-def test_a_task_of_a_trial_counts_only_under_the_id_of_that_trial() -> None:
-    told = given.search_running()
-    told.tell(given.suggested(0))
-    assert told.tell(given.submitted(0, task_id=given.task_id(1))) == OVERTAKEN
-    assert told.tell(given.submitted(0)) == APPLIED
-
-
 def test_a_search_starts_once_with_as_many_open_slots_as_it_may_run_at_once() -> None:
     told = given.search_running()
     assert told.tell(given.started(max_trials=9)) == DUPLICATE
     search = told.search
     assert (search.status, search.seed, search.started_ms) == (SearchStatus.RUNNING, 7, given.FIRST_MS + 2)
     assert (search.spec, search.opened, search.next_trial) == (given.spec(), [2, 2], 0)
+    told.tell(given.suggested(0))
+    assert told.tell(given.submitted(0, task_id=given.task_id(1))) == OVERTAKEN, "the id of another trial"
+    assert told.tell(given.submitted(0)) == APPLIED
 
 
 def test_trials_are_numbered_from_zero_without_a_gap() -> None:
@@ -101,23 +97,18 @@ def test_a_trial_ends_only_after_its_task_and_once() -> None:
     assert (told.search.active, told.search.ends) == (set(), [0])
 
 
-@pytest.mark.parametrize(
-    ("direction", "values", "best"),
-    [
+def test_the_best_trial_is_the_first_with_the_best_value() -> None:
+    for direction, values, best in (
         ("maximize", [0.2, 0.9, 0.5, 0.9], 1),
         ("minimize", [0.2, 0.9, 0.1, 0.1], 2),
         ("maximize", [None, 0.1, None, 0.05], 1),
         ("maximize", [None, None, None, None], None),
-    ],
-)
-def test_the_best_trial_is_the_first_with_the_best_value(
-    direction: str, values: list[float | None], best: int | None
-) -> None:
-    told = given.search_running(direction=direction)
-    for trial, value in enumerate(values):
-        suggest(told, trial)
-        given.finish(told, trial, value)
-    assert told.search.best == best
+    ):
+        told = given.search_running(direction=direction)
+        for trial, value in enumerate(values):
+            suggest(told, trial)
+            given.finish(told, trial, value)
+        assert told.search.best == best
 
 
 def test_only_a_trial_that_succeeded_can_be_the_best() -> None:

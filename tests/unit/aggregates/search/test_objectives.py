@@ -76,20 +76,15 @@ def test_the_front_is_that_of_comparing_all_with_all(points: Any, directions: li
     ]
 
 
-@pytest.mark.parametrize(
-    ("names", "deciding", "others", "found"),
-    [
+def test_an_objective_is_the_number_of_its_name_or_the_first_one() -> None:
+    for names, deciding, others, found in (
         *((["default"], 0.5, {}, [0.5]), (["default"], None, {"f1": 0.5}, [None])),
         *((["f1"], None, {"f1": 0.5}, [0.5]), (["f1"], 0.25, {}, [0.25])),
         *((["f1"], 0.25, {"f1": 0.5}, [0.5]), (["f1", "loss"], 0.25, {"loss": "nan"}, [0.25, "nan"])),
         (["f1", "loss"], None, {"f1": 0.5}, [0.5, None]),
         (["f1", "default"], 0.25, {"f1": 0.5}, [0.5, 0.25]),
-    ],
-)
-def test_an_objective_is_the_number_of_its_name_or_the_first_one(
-    names: list[str], deciding: float | None, others: dict[str, Figure], found: list[Figure | None]
-) -> None:
-    assert values_of(names, deciding, others) == found
+    ):
+        assert values_of(names, deciding, others) == found
 
 
 def test_what_was_said_beside_a_value_is_that_of_the_final_one_else_of_the_last() -> None:

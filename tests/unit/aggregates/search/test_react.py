@@ -91,17 +91,14 @@ def test_a_task_type_that_nobody_has_is_refused_with_the_nearest_and_those_there
         assert said in the(CommandRefused, told).message
 
 
-@pytest.mark.parametrize(
-    ("command_type", "code"),
-    [
+def test_a_command_that_is_none_is_refused() -> None:
+    for command_type, code in (
         ("trackside.start-serach.v1", "unknown_command"),
         ("trackside.start-search.v2", "unknown_version"),
         ("", "unknown_command"),
         ("trackside.task-assigned.v1", "unknown_command"),
-    ],
-)
-def test_a_command_that_is_none_is_refused(command_type: str, code: str) -> None:
-    assert refusal(answered(given.Told(), published(1, command_type)))[:2] == (code, "$type")
+    ):
+        assert refusal(answered(given.Told(), published(1, command_type)))[:2] == (code, "$type")
 
 
 def test_what_was_wrong_with_a_body_on_its_way_in_is_the_answer() -> None:

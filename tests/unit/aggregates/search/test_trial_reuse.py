@@ -102,13 +102,10 @@ def test_of_two_tasks_that_wait_each_gets_a_slot_of_its_own_or_none() -> None:
     assert [type(event) for event in said(told)] == [messages.TrialEnded]
 
 
-def test_a_task_that_is_being_stopped_gets_no_answer() -> None:
+def test_a_task_that_is_being_stopped_gets_no_answer_and_one_of_a_batch_no_parameters() -> None:
     told = asking()
     told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
     assert said(told) == []
-
-
-def test_a_task_of_a_batch_gets_none() -> None:
     told = asking()
     told.stream.root = Batch("s", BatchSpec.model_construct(groups=[]), 0, asking={task_id(0)})
     assert next(iter(BATCH.lacking(told.stream, NO_LOOKUP))).span == "withhold parameters"

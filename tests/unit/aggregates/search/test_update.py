@@ -169,21 +169,18 @@ def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_i
     assert len(told.search.trials) == 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "body", "follows"),
-    [
+def test_what_is_held_is_released_to_finish_and_not_by_a_stop() -> None:
+    for kind, body, follows in (
         (messages.PauseSearch, {"running": "finish"}, TaskReleased(task_id=given.task_id(0), hold=1)),
         (messages.StopSearch, {}, TaskStopRequested(task_id=given.task_id(0), reason="user")),
-    ],
-)
-def test_what_is_held_is_released_to_finish_and_not_by_a_stop(kind: Any, body: Any, follows: Event) -> None:
-    told = given.task_active() if body else given.task_queued()
-    told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
-    react(told)
-    react(told)
-    told.tell(published(3, kind.wire_type(), body))
-    react(told)
-    assert react(told) == [follows]
+    ):
+        told = given.task_active() if body else given.task_queued()
+        told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
+        react(told)
+        react(told)
+        told.tell(published(3, kind.wire_type(), body))
+        react(told)
+        assert react(told) == [follows]
 
 
 def test_a_trial_that_a_user_stops_is_canceled_and_the_search_goes_on() -> None:

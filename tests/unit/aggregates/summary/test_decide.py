@@ -54,16 +54,11 @@ def nothing(stream_id: str = "summary-1") -> Stream:
     return Stream(stream_id, 0)
 
 
-def test_a_directory_is_registered_once() -> None:
-    events = decided(nothing(), REGISTER)
-    assert [type(event) for event in events] == [SummaryJobFound]
+def test_a_directory_is_registered_once_under_an_id_of_its_own() -> None:
+    assert [type(event) for event in decided(nothing(), REGISTER)] == [SummaryJobFound]
     assert decided(found().stream, REGISTER) == []
     other = decided(found().stream, RegisterSummaryDirectory(base="/data", path="runs/2"))
-    assert isinstance(other, Problem)
-    assert other.code == "already_exists"
-
-
-def test_ids_differ_for_other_bases_and_paths_and_for_tasks() -> None:
+    assert isinstance(other, Problem) and other.code == "already_exists"
     ids = {directory_job_id(b"/a", b"b/c"), directory_job_id(b"/a/b", b"c"), task_job_id("b/c")}
     assert len(ids) == 3
     assert directory_job_id(b"/a", b"\xff") == directory_job_id(b"/a", b"\xff")
