@@ -63,7 +63,6 @@ def test_each_trial_of_a_search_gets_its_inputs() -> None:
 
 
 def _uris(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields where a body has a URI."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, inner in items:
         if name == "uri":

@@ -20,7 +20,6 @@ METADATA: Json = {"format": "safetensors", "devices": ["cpu"], "metrics": {"accu
 
 
 def saved(task: str, **changed: Any) -> ArtifactSaved:
-    """Gives a model that the first placement of a task has saved."""
     fields: Json = {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i-1", "number": 1}
     fields |= {"version": 1, "name": "weights", "kind": "model", "uri": f"store:sha256/{DIGEST}"}
     fields |= {"sha256": DIGEST, "size_bytes": 8, "metadata": METADATA}
@@ -28,7 +27,6 @@ def saved(task: str, **changed: Any) -> ArtifactSaved:
 
 
 def train(told: Told, trial: int, value: float, *models: ArtifactSaved, **ending: Any) -> None:
-    """Runs a trial to its end, whose task saves these; then its task is forgotten."""
     told.tell(suggestion(trial), task_of_trial(trial))
     told.tell(assigned(trial))
     told.tell(begun(trial))

@@ -30,7 +30,6 @@ FIRST_MS = 1_700_000_000_000
 
 
 def spec(**changed: Any) -> SearchSpec:
-    """Gives a small search: 4 trials, 2 at a time, no retries of what failed."""
     fields: dict[str, Any] = {"task_type": "digits"}
     fields |= {"space": {"lr": Uniform(type="uniform", low=0.0, high=1.0)}, "max_trials": 4}
     fields |= {"concurrency": 2}
@@ -95,12 +94,10 @@ class Told:
         return found
 
     def task(self, trial: int = 0) -> Task:
-        """The task of a trial."""
         return self.stream.tasks[task_id(trial)]
 
 
 def task_id(trial: int) -> str:
-    """Names the task of a trial of the search."""
     return f"{STREAM}.{trial}"
 
 
@@ -220,7 +217,6 @@ def over(trial: int, value: float | None = None, how: TrialStatus = TrialStatus.
 
 
 def search_running(told: Told | None = None, **changed: Any) -> Told:
-    """Tells the log up to the start of the search."""
     told = Told() if told is None else told
     told.tell(received())
     told.tell(accepted(), started(**changed))
@@ -228,14 +224,12 @@ def search_running(told: Told | None = None, **changed: Any) -> Told:
 
 
 def task_queued(**changed: Any) -> Told:
-    """Tells the log up to the first suggestion."""
     told = search_running(**changed)
     told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
     return told
 
 
 def task_active(**changed: Any) -> Told:
-    """Tells the log up to a task that trains."""
     told = task_queued(**changed)
     told.tell(assigned())
     told.tell(begun())

@@ -34,7 +34,6 @@ def tagged(change: int, version: int | None = None, **more: Any) -> ModelTagged:
 
 
 def registered(versions: int = 0) -> Told:
-    """Tells of a model with so many versions."""
     told = Told()
     told.tell(received())
     told.tell(accepted(), ModelRegistered(command_id="c-1", model=ModelSpec()))

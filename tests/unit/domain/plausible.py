@@ -86,7 +86,6 @@ class Chance:
     _told: int = 0
 
     def history(self, moves: int) -> Told:
-        """Tells a log of so many moves at most; it goes on a little after its search is over."""
         told = self.told()
         while moves:
             moves -= 1
@@ -168,7 +167,6 @@ class Chance:
         return [CommandRefused.model_validate(fields)]
 
     def _needs(self) -> dict[str, Any]:
-        """Draws a policy of retries, with waits of a few records, and time limits of some."""
         random = self.random
         rules = {
             end: {"times": random.randrange(3), "backoff_s": random.choice([0.0, 0.02])} for end in RETRIED

@@ -17,7 +17,6 @@ STATUSES = ("DONE", "STOPPED", "ERROR", "REFUSED")
 
 
 def batch(random: Random, needs: dict[str, Any]) -> messages.BatchStarted:
-    """Draws a batch of three groups; some have children, one in ten has nothing else."""
     groups = []
     for _ in range(3):
         children = [{"name": f"child-{number}", "kind": "search", "spec": {}} for number in range(2)]
@@ -30,7 +29,6 @@ def batch(random: Random, needs: dict[str, Any]) -> messages.BatchStarted:
 
 
 def moves(random: Random, stream: Stream[Batch]) -> list[Move]:
-    """Gives what may happen to a batch or to one of its children next."""
     found: list[Move] = []
     root = stream.root
     if root.next_task is not None:

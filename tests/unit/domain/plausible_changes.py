@@ -19,7 +19,6 @@ Move = list[Message]
 
 
 def limits(random: Random) -> dict[str, Any]:
-    """Draws how many trials a search has, a longest duration of some records, a goal hard to reach."""
     found: dict[str, Any] = {"max_trials": random.randint(1, 20)}
     if random.random() < 0.5:
         found["assessor"] = messages.Assessor()
@@ -34,7 +33,6 @@ def limits(random: Random) -> dict[str, Any]:
 
 
 def beside(random: Random) -> dict[str, Any]:
-    """Draws what a report says beside its value, or instead of it."""
     if random.random() < 0.2:
         return {"value": None, "non_finite": random.choice(["nan", "inf", "-inf"])}
     return {"others": {"b": random.random(), "c": "nan"}} if random.random() < 0.3 else {}
@@ -45,7 +43,6 @@ def values(random: Random) -> list[float | str | None]:
 
 
 def change(random: Random, search: Search, number: int) -> Message:
-    """Draws a change with this number, which the search may be in the middle of anything for."""
     known = {"command_id": "c-1", "change": number}
     spec, high = search.spec, random.choice([0.5, 1.0, 2.0])
     duration_s = random.choice([None, random.uniform(0.02, 0.4)])
@@ -116,7 +113,6 @@ def failure(trial: int, number: int, seen: int) -> SuggestionFailed:
 
 
 def holds(random: Random, task: Task) -> list[Move]:
-    """Gives the hold of a task, or the end of one."""
     if task.held:
         return [[TaskReleased(task_id=task.task_id, hold=task.holds)]]
     if task.stop_reason or random.random() > 0.06:

@@ -24,7 +24,6 @@ Move = list[Message]
 
 
 def moves(random: Random, stream: Stream[Dataset]) -> list[Move]:
-    """Gives what may happen to a dataset next, but not to its watcher as to any task."""
     dataset, change = stream.root, stream.root.changes + 1
     if dataset.status is messages.DatasetStatus.DELETED:
         return [[event] for event in _of_watcher(random, stream)]
@@ -63,7 +62,6 @@ def submitted(number: int) -> TaskSubmitted:
 
 
 def _of_watcher(random: Random, stream: Stream[Dataset]) -> list[Message]:
-    """Gives what a watcher is asked and says, and what is observed of that."""
     dataset = stream.root
     task = stream.tasks.get(dataset.watcher_id()) if dataset.watching else None
     if task is None:

@@ -25,7 +25,6 @@ class EncryptedTold(Told):
     """A log of an encrypted stream: all but `StreamForgotten`, and what follows it, is encrypted."""
 
     def fold(self, record: Record) -> Outcome:
-        """Encrypts a record as its stream wants it, and folds it."""
         known = self.streams.by_id.get(record.envelope.stream)
         is_clear = known is not None and not known.public_key
         if type(record.message) is not StreamForgotten and not is_clear:

@@ -29,7 +29,6 @@ ENDS = ("SUCCEEDED", "FAILED", "REFUSED")
 
 
 def moves(random: Random, stream: Stream[DefinedPipeline], now_ms: int) -> list[Move]:
-    """Returns what may happen to a pipeline or one of its runs next."""
     root = stream.root
     change, versions = root.changes + 1, len(root.versions)
     found: list[Move] = [[defined(change, versions + 1)]]

@@ -16,7 +16,6 @@ Move = list[Message]
 
 
 def open_tasks(search: Search) -> list[str]:
-    """Lists the tasks of the trials that go on, and those that run without one."""
     return [*(search.task_of(trial) for trial in search.active), *search.idle]
 
 
@@ -35,7 +34,6 @@ def next_trial(random: Random, stream: Stream, number: int, seen: int) -> list[M
 
 
 def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
-    """Gives what may be said of the requests of a task that runs."""
     named, held = token(0, **where), {name: where[name] for name in ("attempt", "placement")}
     chance = random.random()
     if task.requested and chance < 0.2:

@@ -20,7 +20,6 @@ def changed_by(told: given.Told, *events: Any) -> dict[str, tuple[object, object
 
 
 def fields_of(told: given.Told) -> dict[str, object]:
-    """Returns the fields of the task, those of its attempt and of its place among them."""
     (task,) = json.loads(dump(told.stream))["tasks"].values()
     place, attempt = task.pop("place") or {}, task.pop("attempts")[-1]
     return {**task, **{f"attempt.{name}": each for name, each in attempt.items()}, **place}

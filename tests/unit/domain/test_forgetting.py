@@ -34,7 +34,6 @@ APPLIED, OVERTAKEN, PARKED, DUPLICATE = Outcome.APPLIED, Outcome.OVERTAKEN, Outc
 
 
 def ended_search() -> given.Told:
-    """Tells an encrypted search with two trials, from its command to its end."""
     told = given.search_running(told=EncryptedTold(), max_trials=2)
     for trial, value in enumerate((0.5, 0.75)):
         told.tell(given.suggested(trial), given.submitted(trial))

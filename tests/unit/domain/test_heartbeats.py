@@ -14,7 +14,6 @@ GIB, MIB = 2**30, 2**20
 
 
 def beat(**more: object) -> fleet.WorkerHeartbeat:
-    """Returns a heartbeat of a worker with one GPU, which runs one task and has a neighbour."""
     fields: dict[str, object] = {
         "running": [placed(1)],
         "devices": (
@@ -186,8 +185,6 @@ class Step:
 
 @dataclass
 class Told:
-    """The log of heartbeats, each with the heartbeat that it stands for."""
-
     log: list[Pair] = field(default_factory=list)
     late: list[Pair] = field(default_factory=list)
 
@@ -200,7 +197,6 @@ steps = st.lists(
 
 
 def log_of(given_steps: list[Step]) -> Told:
-    """Returns what a worker writes, one heartbeat a second, if appends fail as the steps say."""
     told, digester, at = Told(), heartbeats.HeartbeatDigester(), 0.0
     for step in given_steps:
         for number in range(step.times):

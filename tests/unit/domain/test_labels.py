@@ -27,7 +27,6 @@ def problems(decided: list[Event] | tuple[Problem, ...]) -> list[tuple[str, str]
 
 
 def labels(told: Told) -> tuple[tuple[str, ...], str, bool]:
-    """Returns the tags and the note of the stream, and whether it is archived."""
     known = told.stream.labels or StreamLabels()
     return known.tags, known.note, known.archived
 

@@ -38,7 +38,6 @@ def registered() -> Iterator[None]:
 
 
 def write(told: Told, stream: str, *events: Event, role: str = "dispatcher") -> list[Outcome]:
-    """Appends the events of a decision to the partition of a stream."""
     name, count = f"d-{told.next_offset}", len(events)
     return [
         told.fold(record_of(event, 0, role, stream, (name, index, count), PARTITIONS[stream]))
@@ -106,7 +105,6 @@ def note_answer(told: Told) -> list[Event]:
 
 
 def folded(told: Told, *, without: range) -> Streams:
-    """Returns the streams of a dispatcher that hasn't read some offsets."""
     late = Streams(AGGREGATES)
     for record in told.records:
         if record.offset not in without:

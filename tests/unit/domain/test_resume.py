@@ -45,7 +45,6 @@ def lost(told: given.Told, attempt: int = 1) -> None:
 
 
 def trained(steps: int = 4, checkpoint: int = 3, **changed: Any) -> given.Told:
-    """Tells an attempt with a checkpoint that was lost after so many reports, and the next one."""
     told = given.task_active(**changed)
     for step in range(steps):
         told.tell(given.report(step, step / 10))

@@ -22,7 +22,6 @@ END = AttemptEnd
 
 
 def tried(told: given.Told, end: AttemptEnd, peak_bytes: int = 0) -> None:
-    """Tells one more attempt, to such an end."""
     number = told.task().attempt.number
     told.tell(given.assigned(attempt=number))
     told.tell(given.begun(attempt=number))

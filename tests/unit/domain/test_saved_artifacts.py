@@ -21,7 +21,6 @@ OTHER = "cd" * 32
 
 
 def saved(**changed: Any) -> ArtifactSaved:
-    """Gives an artifact that the first placement of the first trial's task has saved."""
     stored = {"uri": f"store:sha256/{DIGEST}", "sha256": DIGEST, "size_bytes": 10}
     named = {"number": 1, "name": "weights", "version": 1, "kind": "file"}
     return ArtifactSaved.model_validate({**token(), **named, **stored, **changed})
@@ -89,7 +88,6 @@ def test_an_artifact_counts_although_the_store_never_had_the_version_before() ->
 
 
 def model(number: int, name: str = "weights", **changed: Any) -> ArtifactSaved:
-    """Gives a model that is the `number`-th artifact of its placement, with metadata."""
     fields: dict[str, Any] = {"kind": "model", "name": name, "metadata": {"format": "safetensors"}}
     return saved(number=number, **{**fields, **changed})
 

@@ -178,7 +178,6 @@ def test_a_lost_attempt_is_followed_by_the_next_one_at_the_end_of_the_queue() ->
 
 
 def zombie(told: Told) -> set[Outcome]:
-    """Lets the worker of the first attempt go on as if nothing had happened."""
     reports = (report(2, 0.1), report(2, 0.1, final=True))
     events = (begun(), status(TaskStatus.TRAINING), *reports, ended(), refused())
     return {outcome for event in events for outcome in told.tell(event)}

@@ -56,7 +56,6 @@ def goes_on(number: int, parameters: dict[str, Any] | None = None, **changed: An
 
 
 def one_running(**changed: Any) -> Told:
-    """Tells of a search whose first trial runs and has reported."""
     retry = RetryPolicy(lost=Retry(times=1), failed=Retry(times=1))
     told = search_running(**{"concurrency": 1, "retry": retry, **changed})
     told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
@@ -67,7 +66,6 @@ def one_running(**changed: Any) -> Told:
 
 
 def going_on(**changed: Any) -> Told:
-    """Tells of a task that has gone on with trial 1."""
     told = one_running(**changed)
     each: list[Message] = [asked(), over(0, 0.5), within(1), taken()]
     for event in each:

@@ -19,8 +19,6 @@ STARTED = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 @dataclass
 class Errand:
-    """A root with two tasks, one of which has ended."""
-
     ended: int = 1
 
 

@@ -80,8 +80,6 @@ SEARCH: dict[str, Any] = {
 
 
 class BatchOfSearches(StreamScenario):
-    """A batch of a task and two searches, then of another task."""
-
     kind = name = "batch"
     plural = "batches"
     last_trials = 2
@@ -117,15 +115,11 @@ class BatchOfSearches(StreamScenario):
 
 
 class LongBatch(BatchOfSearches):
-    """Its second search goes on until it is stopped."""
-
     last_trials = 1_000
     ends_as = BatchStatus.STOPPED
 
 
 class StoppedBatch(Simulation):
-    """A simulated batch that is stopped while its searches run."""
-
     def _publish(self) -> None:
         super()._publish()
         self._after(1.5, publish, self, StopTasks(), "stop")

@@ -141,8 +141,6 @@ def test_very_many_streams_of_other_kinds_end_right(seed: int, scenario: Any, se
 
 
 class WithoutRetries(BatchScenario):
-    """A batch whose tasks are not tried again, though that is expected of them."""
-
     def command(self) -> SubmitTasks:
         return super().command().model_copy(update={"retry": RetryPolicy()})
 

@@ -19,7 +19,6 @@ def trace(number: int, values: list[float], **changed: Any) -> TrialTrace:
 
 
 def recorded(*traces: TrialTrace, **changed: Any) -> Recording:
-    """Returns a recording of trials one after another, unless it says otherwise."""
     began_ms, placed = 0, []
     for one in traces:
         values: dict[str, Any] = {name: getattr(one, name) for name in TrialTrace.__dataclass_fields__}

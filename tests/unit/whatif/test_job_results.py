@@ -53,7 +53,6 @@ def above(metric: str, threshold: float) -> dict[str, Any]:
 
 
 def digest(found: JobComparison) -> str:
-    """Returns the digest of what scenarios come to, without the sentences that say why."""
     said = [([_numbers(each) for each in result.rounds], result.live) for result in found.results]
     return sha256(repr(said).encode()).hexdigest()[:16]
 

@@ -64,7 +64,6 @@ def six_rounds() -> JobRecording:
 
 
 def compared(log: JobLog | JobRecording, **grid: Any) -> JobComparison:
-    """Compares a job with its scenarios."""
     return compare_job(read(log) if isinstance(log, JobLog) else log, JobGrid(**grid))
 
 

@@ -37,13 +37,11 @@ def search_child(name: str = "lr", **changed: Any) -> Json:
 
 
 def body(**more: Any) -> Json:
-    """Returns a batch whose first group has a task and a search, and whose second one has a task."""
     first = {"tasks": [TASK], "children": [search_child()]}
     return {"groups": [first, {"tasks": [{"name": "report", "task_type": "digits"}]}], **more}
 
 
 def begun(**more: Any) -> Told:
-    """Tells the log up to the start of a batch with a child, which has not been requested yet."""
     told = Told()
     accepted, _ = answered(told, published(1, SUBMIT, body(**more)))
     assert isinstance(accepted, CommandAccepted)
@@ -72,7 +70,6 @@ def _proposals(told: Told) -> Iterable[tuple[str, Proposal]]:
 
 
 def running(**more: Any) -> Told:
-    """Tells the log of a batch with a child as far as it comes without its tasks."""
     told = begun(**more)
     settle(told)
     return told

@@ -40,7 +40,6 @@ def body(*groups: list[Json], **more: Any) -> Json:
 
 
 def begun(*groups: list[Json], **more: Any) -> Told:
-    """Tells the log up to the start of a batch, whose first tasks have not been submitted yet."""
     told = Told()
     assert isinstance(answered(told, published(1, SUBMIT, body(*groups, **more)))[-1], messages.BatchStarted)
     return told

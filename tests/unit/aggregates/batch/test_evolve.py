@@ -17,7 +17,6 @@ APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome
 
 
 def running(*sizes: int, **changed: Any) -> Told:
-    """Tells the log up to the start of a batch whose groups have so many tasks."""
     groups = [{"tasks": [{"task_type": "digits"}] * size} for size in sizes]
     told = Told()
     told.tell(received())

@@ -64,7 +64,6 @@ class DatasetLog(Told):
 
     @property
     def watcher(self) -> Task:
-        """The watcher that has not ended."""
         return self.stream.tasks[self.dataset.watcher_id()]
 
     def ask(self, kind: type[Command], body: Json | None = None) -> list[Event]:
@@ -93,7 +92,6 @@ class DatasetLog(Told):
         return {"task_id": self.watcher.task_id, **place}
 
     def place(self) -> None:
-        """Gives the watcher a worker, which starts it, as soon as it may be tried again."""
         self.next_offset += max(0, self.watcher.not_before_ms - self.now_ms)
         token = self.token()
         token["placement"] += 1
@@ -122,7 +120,6 @@ class DatasetLog(Told):
 
 
 def registered(**body: Any) -> DatasetLog:
-    """Tells of a dataset whose watcher waits for a worker."""
     log = DatasetLog()
     log.do(RegisterDataset, BODY | body)
     log.settle()
@@ -130,7 +127,6 @@ def registered(**body: Any) -> DatasetLog:
 
 
 def watched(lines: int = 0, **body: Any) -> DatasetLog:
-    """Tells of a dataset whose watcher follows it, with so many samples observed."""
     log = registered(**body)
     log.place()
     log.say()

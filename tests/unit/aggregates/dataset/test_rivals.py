@@ -81,7 +81,6 @@ class DrawnDataset(DatasetLog):
         self.tell(published(self.commands, kind.wire_type(), body or {}))
 
     def watch(self) -> bool:
-        """Lets the watcher do what it does next; says whether there was anything."""
         if not self.dataset.watching:
             return False
         task = self.watcher
@@ -102,7 +101,6 @@ class DrawnDataset(DatasetLog):
         return True
 
     def disturb(self) -> None:
-        """Changes the file, loses the watcher, or publishes a command."""
         drawn = self.random.random()
         if drawn < 0.6:
             self.written += [str(self.random.random()) for _ in range(self.random.randint(1, 5))]
@@ -150,7 +148,6 @@ class DrawnDataset(DatasetLog):
             self._problem(known.size)
 
     def _look(self, before: int) -> None:
-        """Reports the samples that are new, or that those before are not the same."""
         file = self.file
         if len(file) < before or self.rewritten:
             self.reported = None
@@ -260,7 +257,6 @@ def test_what_the_placement_before_has_reported_counts_until_another_one_was_giv
 
 
 def test_an_end_that_was_given_too_late_does_not_count() -> None:
-    """A dispatcher that has read less gives the placement an end that is known to be an old one."""
     log = watched(5)
     log.lose()
     assert log.tell(observed(5, 6)) == [APPLIED]

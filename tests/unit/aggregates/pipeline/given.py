@@ -54,5 +54,4 @@ def pipeline(told: Told) -> DefinedPipeline:
 
 
 def run_of(told: Told, number: int) -> NumberedRun:
-    """Returns a run that is kept."""
     return pipeline(told).runs[number]

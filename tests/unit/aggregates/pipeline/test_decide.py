@@ -188,7 +188,6 @@ def test_as_many_runs_wait_as_may_and_the_next_one_is_refused() -> None:
 
 
 def waiting_runs() -> Told:
-    """Returns a pipeline with a run that is open and two that wait."""
     told = given.define(max_runs=1)
     for _ in range(3):
         given.run(told)

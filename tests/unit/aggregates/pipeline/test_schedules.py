@@ -64,7 +64,6 @@ class TimedLog(Told):
 
 
 def scheduled(cron: str = "0 * * * *", **more: Any) -> TimedLog:
-    """Returns a pipeline with a schedule, by default at every full hour."""
     told = TimedLog()
     define(told)
     do(told, CreateSchedule, {"name": NAME, "schedule": {"cron": cron, **more}})
@@ -253,7 +252,6 @@ def test_a_schedule_whose_parameters_no_longer_fit_says_why_it_begins_no_run() -
     ],
 )
 def test_a_schedule_that_can_not_work_is_refused_and_a_good_one_accepted(given: Json, expected: Any) -> None:
-    """A cron expression that never comes is bad input."""
     told = define(TimedLog())
     assert problems(ask(told, CreateSchedule, spec(**given))) == [expected]
     do(told, CreateSchedule, spec())

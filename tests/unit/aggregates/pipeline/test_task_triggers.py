@@ -63,7 +63,6 @@ def tell(told: given.Told, *events: Message) -> int:
 
 
 def write_watches(told: given.Told) -> list[Event]:
-    """Writes what the log of the search lacks of what is waited for."""
     found = [
         event for each in Watchers(told.streams).lacking(told.streams.by_id[SEARCH]) for event in each.events
     ]
@@ -148,7 +147,6 @@ def test_an_end_of_which_nobody_knew_when_the_stream_closed_still_fires() -> Non
 
 
 def test_only_the_ends_that_it_waits_for_fire_a_schedule() -> None:
-    """Of several ends at once, the last one has a run."""
     for wanted, expected in (
         ({"of": "failed"}, [1]),
         ({"task": task_id(2)}, [2]),

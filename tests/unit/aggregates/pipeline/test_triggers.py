@@ -71,7 +71,6 @@ def spec(event: str = "version", stream: str = MODEL, **more: Any) -> Json:
 
 
 def look(told: Told) -> list[Event]:
-    """Lets a dispatcher look at the pipeline; returns what it writes about its schedules and runs."""
     found: list[Event] = []
     while True:
         proposals = list(PIPELINE.signalled(told.stream, told.streams.find, AGGREGATES))

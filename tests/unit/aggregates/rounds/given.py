@@ -110,7 +110,6 @@ class JobLog:
         return [event for event in self.written if isinstance(event, kind)]
 
     def tell(self, *messages: Message, role: str = "", stream: str = JOB) -> list[Outcome]:
-        """Appends messages as one decision and folds them, now."""
         at = len(self.records)
         name = f"d-{at}" if len(messages) > 1 else ""
         found = []

@@ -59,7 +59,6 @@ class JobHistory:
     later_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Tells that the job has begun, with version 1 live."""
         place = deploy_messages.DatasetPlace(url="/data/feed.txt", format="txt")
         models = {"initial": model(1), "initial_eval": model(1)}
         self.tell(messages.IncrementalJobCreated, command_id="c-1", job=self.spec, dataset=place, **models)
@@ -176,7 +175,6 @@ class JobHistory:
         self.tell(messages.RoundEnded, **of, status="completed", deployed=deployed)
 
     def whole_round(self, trained: float, deployed: float, *, samples: int = 100) -> None:
-        """Tells of a round, whose model is deployed if it is better by more than 0.02."""
         self.assign(samples)
         self.train()
         self.evaluate(trained, deployed)

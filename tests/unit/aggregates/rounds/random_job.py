@@ -51,7 +51,6 @@ class RivalLog(JobLog):
         return events
 
     def _say_late(self) -> list[Event]:
-        """Tells a decision that was right once; returns what of it had an effect even so."""
         stream, proposal = self.random.choice(self.late)
         outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
         assert len(set(outcomes)) == 1 or Outcome.APPLIED not in outcomes, (proposal, outcomes)
@@ -115,7 +114,6 @@ class RandomJob:
                 self._work(self.random.choice(tasks))
 
     def pass_time(self, seconds: float) -> None:
-        """Lets time pass; no limit that is reached stays reached without a decision."""
         log = self.log
         until_ms = log.now_ms + int(seconds * 1000)
         log.settle()
@@ -160,7 +158,6 @@ class RandomJob:
             self.log.do(task)
 
     def serve(self, task: Task) -> bool:
-        """Lets a service do what it has to do next; returns whether there was anything."""
         attempt, instruction = task.attempts[-1], task.instruction
         where = (task.task_id, attempt.number, attempt.placement)
         if task.stop_reason:
@@ -248,7 +245,6 @@ class RandomJob:
 
 
 def assert_valid(log: JobLog) -> None:
-    """Fails if the verifier finds anything wrong about the job, its samples or its deployments."""
     verifier = Verifier(type(log.streams)(log.streams.aggregates).fold)
     for record in log.records:
         verifier.take(record)
@@ -257,7 +253,6 @@ def assert_valid(log: JobLog) -> None:
 
 
 def assert_in_one_place(log: JobLog) -> None:
-    """Fails if a sample was trained with twice, or never will be."""
     started = {event.number: event.train for event in log.of(RoundStarted)}
     done = [started[event.number] for event in log.of(RoundEnded) if event.status == "completed"]
     at = 0

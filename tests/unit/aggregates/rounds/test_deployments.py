@@ -17,7 +17,6 @@ ALWAYS: dict[str, Any] = {"services": [{"name": "api", "task_type": "serve"}], "
 
 
 def deploying(log: given.JobLog, **deploy: Any) -> Task:
-    """Brings a job to the deployment of its first round; returns the task of its service."""
     log.create(deploy={**ALWAYS, **deploy})
     log.work()
     log.append(10)
@@ -180,7 +179,6 @@ def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(log: gi
 
 
 def update(log: given.JobLog, **deploy: Any) -> None:
-    """Defines what deploys otherwise, in the middle of an update."""
     body = {"job": given.job_body(deploy={**ALWAYS, **deploy})}
     log.command(given.JOB, given.UPDATE, body)
 

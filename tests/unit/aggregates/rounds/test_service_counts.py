@@ -16,7 +16,6 @@ SERVICES: dict[str, Any] = {"services": [{"name": "api", "task_type": "serve"}]}
 
 @pytest.fixture
 def log() -> JobLog:
-    """Returns a job whose service is ready, and has reported a first window."""
     made = JobLog()
     made.create(deploy=SERVICES)
     made.work()
@@ -41,7 +40,6 @@ def end_with_counts(log: JobLog, end: AttemptEnd, inferences: int, hard: int) ->
 
 
 def state(log: JobLog) -> ServiceState:
-    """Returns the service as the job has it."""
     return log.job.services["serve.api.1"]
 
 

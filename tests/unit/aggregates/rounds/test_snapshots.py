@@ -11,7 +11,6 @@ from trackside.projections.snapshots import checkpoint
 
 
 def size(log: JobLog) -> int:
-    """Returns how many bytes the snapshot of the job takes."""
     (row,) = checkpoint(0, len(log.records), [log.streams.by_id[JOB]]).rows
     return len(row[-1].encode())
 

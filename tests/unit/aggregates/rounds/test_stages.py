@@ -22,7 +22,6 @@ def the_task(log: given.JobLog, purpose: str) -> Task:
 
 
 def written_by(task: Task) -> Json:
-    """Returns what the task that writes samples returns."""
     return given.manifest_of(task.parameters)
 
 

@@ -16,7 +16,6 @@ SPACE: Json = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
 
 
 def commands(log: JobLog) -> list[CommandReceived]:
-    """Returns the commands that the job has sent to its model."""
     return [event for event in log.of(CommandReceived) if event.publisher == f"trackside/stream/{JOB}"]
 
 

@@ -34,7 +34,6 @@ NOTHING: Mapping[str, str] = {}
 
 
 def step(name: str, *needs: str, **fields: Any) -> Json:
-    """Returns a step that runs a no-op task, unless it is given another kind."""
     own = {} if {"kind", "gate"} & fields.keys() else {"task_type": "noop"}
     return {"name": name, **own, **({"needs": list(needs)} if needs else {}), **fields}
 
@@ -133,7 +132,6 @@ class RunLog(Told):
         artifacts: Mapping[str, str] = NOTHING,
         digest: str = DIGEST,
     ) -> list[Event]:
-        """Runs a task of any stream to its end; returns what dispatchers write then."""
         token = self.place_in(stream, task_id)
         for number, (artifact, kind) in enumerate(artifacts.items(), 1):
             about = {"number": number, "name": artifact, "version": 1, "kind": kind}
@@ -153,7 +151,6 @@ def body_of(*steps: Json, parameters: Json | None, schemas: Json | None, **field
 def started(
     *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
 ) -> RunLog:
-    """Returns the log of a run of these steps, as far as it comes without its tasks."""
     log = RunLog()
     body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     log.command(StartPipelineRun.wire_type(), body)

@@ -59,7 +59,6 @@ class _Model:
         return state == "succeeded" or (state in FAILURES and self.steps[name].on_end[state] == "continue")
 
     def _condition(self, what: str, name: str, value: Any) -> bool | None:
-        """Returns the value of a condition; None if it has none."""
         if what == "flag":
             return bool(self.pipeline.flag is value)
         if what == "status":

@@ -25,7 +25,6 @@ class Reading:
     room: int = 0
 
     def take(self, event: Message) -> None:
-        """Reads an event of the run's stream that had an effect."""
         match event:
             case RunStarted():
                 self.pipeline, self.room = event.pipeline, event.pipeline.concurrency

@@ -63,7 +63,6 @@ def over(**fields: Any) -> RunLog:
 
 
 def ending(revival: int = 0) -> tuple[RunLog, RunEnded]:
-    """Returns a run whose step has ended, and the end that comes next."""
     log = end_task(started(step("a")), "a")
     write(log, StepEnded(step="a", status=StepState.SUCCEEDED))
     return log, RunEnded(revival=revival, status=RunStatus.SUCCEEDED)

@@ -33,14 +33,12 @@ class Rival:
     read: int = 0
 
     def catch_up(self, told: Told, most: int | None = None) -> None:
-        """Folds the next records, all unless `most` are given."""
         end = len(told.records) if most is None else min(self.read + most, len(told.records))
         for record in told.records[self.read : end]:
             self.streams.fold(record)
         self.read = end
 
     def proposals(self, now_ms: int) -> Iterable[tuple[str, Proposal]]:
-        """Yields what it would write, each with the stream."""
         for stream in list(self.streams.by_id.values()):
             for proposal in react(stream, CAPABILITIES, AGGREGATES):
                 yield stream.stream_id, proposal
@@ -73,7 +71,6 @@ class RivalLog(Told):
         self.tell(published(self.commands, f"trackside.{kind}.v1", body))
 
     def start(self) -> None:
-        """Publishes the command that starts the run."""
         assert self.pipeline is not None
         self.publish("start-pipeline-run", self.pipeline.body)
 
@@ -109,7 +106,6 @@ class RivalLog(Told):
         raise AssertionError(f"it never has enough: {found}")
 
     def open_tasks(self) -> list[tuple[str, Task]]:
-        """Returns the tasks that have not ended, with their streams."""
         return [
             (stream.stream_id, task)
             for stream in self.streams.by_id.values()
@@ -200,7 +196,6 @@ class RivalLog(Told):
 
 
 def undisturbed(pipeline: DrawnPipeline, seed: object) -> RivalLog:
-    """Returns the log of a run that nobody disturbs, up to its end."""
     told = RivalLog(random=Random(f"{seed}/order"), pipeline=pipeline)
     told.start()
     told.finish()
@@ -208,7 +203,6 @@ def undisturbed(pipeline: DrawnPipeline, seed: object) -> RivalLog:
 
 
 def disturbed(pipeline: DrawnPipeline, seed: object, moves: int = 120) -> RivalLog:
-    """Returns the log of a run with late dispatchers, commands and time limits, up to an end of it."""
     random = Random(f"{seed}/moves")
     told = RivalLog(random=random, pipeline=pipeline)
     told.start()

@@ -34,7 +34,6 @@ class CacheLog(RunLog):
 
     @property
     def stream(self) -> Stream:
-        """The stream of the newest run."""
         return next(reversed(self.streams.by_id.values()))
 
     def of(self, run_id: str) -> Run:
@@ -64,7 +63,6 @@ def checks(events: list[Event]) -> list[TaskSubmitted]:
 
 
 def after_a_run(*artifacts: str, **fields: Any) -> CacheLog:
-    """Returns a log with a run whose step `a` has succeeded with a result."""
     log = CacheLog()
     log.start("r1", cached(**fields))
     log.end("r1.a", {"n": 3}, *artifacts)

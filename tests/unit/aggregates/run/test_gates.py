@@ -13,7 +13,6 @@ FORM = {"note": {"type": "string", "default": "none"}, "level": {"type": "intege
 
 
 def opened(**gate: object) -> RunLog:
-    """Returns a run whose gate is open, with a step after it."""
     return started(
         step("release", gate={"message": "Release it?", "form": FORM, **gate}),
         step("after", "release", parameters={"level": "${release.result.level}"}),

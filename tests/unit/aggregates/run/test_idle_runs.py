@@ -14,7 +14,6 @@ MORE = 50
 
 
 def over(name: str) -> Stream:
-    """Returns the stream of a run that has failed."""
     log = started(step("a"), step("b", "a"))
     log.finish("a", {"n": 3})
     log.finish("b", end=AttemptEnd.FAILED)
@@ -22,7 +21,6 @@ def over(name: str) -> Stream:
 
 
 def idle(state: bytes) -> Streams:
-    """Returns what stays in memory of so many runs like this one."""
     streams = Streams(AGGREGATES, spilled={})
     for number in range(MAX_IDLE_IN_MEMORY + MORE):
         streams.adopt(load(state.replace(b"run-0", f"run-{number}".encode()), AGGREGATES))

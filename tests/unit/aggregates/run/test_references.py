@@ -16,7 +16,6 @@ def parameters(log: RunLog, name: str) -> Any:
 
 
 def resolved(*, result: Any = None, given: Any = None, **second: Any) -> RunLog:
-    """Returns a run whose first step has ended with a result, and a model and a file saved."""
     log = started(step("a", parameters=given or {"lr": 0.1}), step("b", **second))
     log.finish("a", result, table="file", net="model")
     return log

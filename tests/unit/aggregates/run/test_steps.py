@@ -91,7 +91,6 @@ def test_the_needs_of_a_task_are_those_of_its_step_and_else_the_defaults_of_its_
 
 
 def test_what_follows_a_failed_step_is_said_by_its_on_end() -> None:
-    """P36."""
     for action, states, status in (
         ("skip", {"b": "omitted", "other": "queued"}, RunStatus.RUNNING),
         ("continue", {"b": "queued", "other": "queued"}, RunStatus.RUNNING),

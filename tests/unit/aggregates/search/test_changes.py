@@ -17,14 +17,12 @@ WIDER = {"lr": Uniform(type="uniform", low=0.0, high=2.0)}
 
 
 def suggest(told: given.Told, trial: int) -> Outcome:
-    """Tells a suggestion that was asked upon the slot as it is now."""
     opened = told.search.opened
     seen = opened[trial] if trial < len(opened) else 0
     return told.tell(given.suggested(trial).model_copy(update={"seen": seen}), given.submitted(trial))[0]
 
 
 def updated(change: int = 1, **limits: float | None) -> messages.SearchUpdated:
-    """Gives the limits of the small search with some of them changed."""
     whole = {"concurrency": 2, "max_trials": 4, **limits}
     return messages.SearchUpdated.model_validate({"command_id": "c-2", "change": change, **whole})
 

@@ -24,7 +24,6 @@ BOTH: list[dict[str, Any]] = [
 
 
 def search_of_two(values: list[list[Figure | None]]) -> given.Told:
-    """Tells a search of two objectives whose trials succeeded with these values, one after another."""
     told = given.search_running(max_trials=100, concurrency=1, objectives=BOTH)
     for number, found in enumerate(values):
         told.tell(given.suggested(number), given.submitted(number))

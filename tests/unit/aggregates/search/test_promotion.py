@@ -39,7 +39,6 @@ def saved(number: int, step: int, trial: int = 0) -> ArtifactSaved:
 
 
 def begin(told: given.Told, trial: int, start: Start | None) -> list[Any]:
-    """Suggests a trial and starts its task; returns the events of the suggestion."""
     search = told.search
     events = suggestions.suggestion(search, trial, {"lr": 0.5}, search.opened[trial], start=start)
     assert set(told.tell(*events)) == {Outcome.APPLIED}

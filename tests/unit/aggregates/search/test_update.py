@@ -18,7 +18,6 @@ STOP = messages.SearchStopRequested(command_id="c-1", reason="")
 
 
 def command(told: given.Told, at: int, kind: type[Any], **body: Any) -> list[Event]:
-    """Publishes a command and gives what follows its acceptance; every answer comes in one decision."""
     events = answered(told, published(at, kind.wire_type(), body))
     assert isinstance(events[0], CommandAccepted), events
     assert react(told) == []

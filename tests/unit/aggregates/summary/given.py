@@ -17,7 +17,6 @@ def found(spec: messages.SummaryJobSpec = DIRECTORY) -> Told:
 
 
 def tell(told: Told, *events: Event) -> list[Outcome]:
-    """Tells of a job; numbers what a reader writes without a number as the next one."""
     outcomes = []
     for event in events:
         if getattr(event, "sequence", None) == 0:

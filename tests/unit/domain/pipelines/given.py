@@ -23,7 +23,6 @@ TEMPLATES = st.recursive(
 
 
 def step(name: str, **fields: Any) -> dict[str, Any]:
-    """Returns a step, a task unless `fields` say otherwise."""
     own = {} if fields.keys() & {"task_type", "kind", "gate"} else {"task_type": "digits"}
     return {"name": name, **own, **fields}
 

@@ -231,14 +231,12 @@ def test_ten_times_as_many_steps_take_about_ten_times_as_long_to_compile() -> No
 
 
 def compiling(*steps: dict[str, Any]) -> tuple[Any, float]:
-    """Compiles steps; returns the result, and the processor time that it took, s."""
     given_ = pipeline(*steps)
     before_s = time.process_time()
     return compile_pipeline(given_), time.process_time() - before_s
 
 
 def compile_chain(count: int) -> float:
-    """Compiles steps that each need the one before; returns the processor time that it took, s."""
     steps = [step("s0")]
     for at in range(1, count):
         before = f"s{at - 1}"

@@ -32,7 +32,6 @@ VALUES: dict[str, Any] = {
 
 
 def value_of(reference: Reference) -> Any:
-    """Returns what a reference to the result of step a means."""
     base, kind, *path = reference.path
     assert (base, kind) == ("a", "result")
     return step_into(VALUES, tuple(path), "a.result")

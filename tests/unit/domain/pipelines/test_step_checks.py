@@ -169,7 +169,6 @@ def test_an_expression_that_names_nothing_is_refused(text: str, code: str, expec
 
 
 def misread(*steps: dict[str, Any]) -> Problem:
-    """Returns the problem of a pipeline that can't be read."""
     with pytest.raises(ValidationError) as caught:
         pipeline(*steps)
     [problem] = problems_of(caught.value, (), {"steps": list(steps)})
