@@ -28,8 +28,7 @@ def saved(task: str, **changed: Any) -> ArtifactSaved:
 
 def train(told: Told, trial: int, value: float, *models: ArtifactSaved, **ending: Any) -> None:
     told.tell(suggestion(trial), task_of_trial(trial))
-    told.tell(assigned(trial))
-    told.tell(begun(trial))
+    told.each(assigned(trial), begun(trial))
     for model in models:
         told.tell(model)
     told.tell(ended(trial=trial))
@@ -65,8 +64,7 @@ def test_a_search_knows_the_newest_model_of_its_best_trial_after_its_task_is_for
     assert (model["stream"], model["task"], model["attempt"]) == (STREAM, task_id(1), 1)
     assert (model["artifact"]["source"], model["artifact"]["sha256"]) == (source, DIGEST)
     assert {name: model[name] for name in METADATA} == METADATA
-    assert found["best"][0]["model"] == model["artifact"]
-    assert list(told.search.models) == [1]
+    assert (found["best"][0]["model"], list(told.search.models)) == (model["artifact"], [1])
     told.tell(SearchEnded(status=SearchStatus.DONE, trials=3))
     shrink(told.stream)
     assert outcome(told.stream) == found
@@ -112,8 +110,7 @@ def test_metadata_of_another_form_are_left_out_and_a_model_is_of_the_trial_that_
     for event in (assigned(), begun(), saved(task_id(0))):
         told.tell(event)
     told.search.trials[0].suggested_at = told.next_offset  # as if it was the next one in this task
-    told.tell(ended())
-    told.tell(TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.5))
+    told.each(ended(), TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.5))
     assert models_of_child(outcome(told.stream)) == []
 
 

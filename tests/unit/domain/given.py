@@ -70,6 +70,10 @@ class Told:
             found.append(self.fold(record_of(message, self.next_offset, role, stream, place)))
         return found
 
+    def each(self, *messages: Message) -> list[Outcome]:
+        """Tells messages of which each is a decision of its own."""
+        return [self.tell(message)[0] for message in messages]
+
     def fold(self, record: Record) -> Outcome:
         record.offset = self.next_offset
         record.append_time_ms = FIRST_MS + self.next_offset
@@ -161,9 +165,7 @@ def adopted(
     return tasks.AttemptAdopted(**where, worker_id=worker, earlier=earlier)
 
 
-def status(
-    value: tasks.TaskStatus, trial: int = 0, interrupts: int = 0, **which: Any
-) -> tasks.TaskStatusChanged:
+def status(value: Any, trial: int = 0, interrupts: int = 0, **which: Any) -> tasks.TaskStatusChanged:
     return tasks.TaskStatusChanged(**token(trial, **which), status=value, interrupts=interrupts)
 
 
@@ -182,9 +184,7 @@ def report(
     return tasks.MetricReported.model_validate({**at, "kind": kind, "value": value, **more})
 
 
-def ended(
-    end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED, trial: int = 0, **which: Any
-) -> tasks.AttemptEnded:
+def ended(end: Any = tasks.AttemptEnd.FINISHED, trial: int = 0, **which: Any) -> tasks.AttemptEnded:
     return tasks.AttemptEnded(**token(trial, **which), end=end)
 
 
@@ -231,17 +231,11 @@ def task_queued(**changed: Any) -> Told:
 
 def task_active(**changed: Any) -> Told:
     told = task_queued(**changed)
-    told.tell(assigned())
-    told.tell(begun())
+    told.each(assigned(), begun())
     return told
 
 
-def finish(
-    told: Told, trial: int, value: float | None, end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED
-) -> None:
-    told.tell(assigned(trial))
-    told.tell(begun(trial))
-    told.tell(report(0, value, trial, final=True))
-    told.tell(ended(end, trial))
+def finish(told: Told, trial: int, value: float | None, end: Any = tasks.AttemptEnd.FINISHED) -> None:
+    told.each(assigned(trial), begun(trial), report(0, value, trial, final=True), ended(end, trial))
     how = TrialStatus.SUCCEEDED if end is tasks.AttemptEnd.FINISHED else TrialStatus.FAILED
     told.tell(over(trial, value if end is tasks.AttemptEnd.FINISHED else None, how))

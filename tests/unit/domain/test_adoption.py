@@ -40,8 +40,7 @@ def test_an_attempt_goes_to_the_incarnation_that_adopts_it_and_nothing_else_of_i
 
 def test_from_then_on_only_the_new_incarnation_is_believed() -> None:
     told = given.task_active()
-    assert told.tell(given.adopted()) == given.APPLIED
-    assert told.tell(given.status(TaskStatus.TRAINING)) == given.OVERTAKEN
+    assert told.each(given.adopted(), given.status(TaskStatus.TRAINING)) == given.APPLIED + given.OVERTAKEN
     assert told.tell(given.ended(AttemptEnd.LOST), role="scheduler") == given.OVERTAKEN
     assert told.tell(given.status(TaskStatus.TRAINING, incarnation="i-2")) == given.APPLIED
     assert told.tell(given.ended(incarnation="i-2")) == given.APPLIED
@@ -54,8 +53,7 @@ def test_a_placement_whose_acceptance_was_not_in_the_log_is_active_once_it_is_ad
     assert told.tell(given.adopted()) == given.APPLIED
     task = told.task()
     assert (task.state, task.attempt.accepted_ms) == (TaskState.ACTIVE, told.now_ms - 1)
-    assert told.tell(given.begun()) == given.OVERTAKEN
-    assert told.tell(given.begun(incarnation="i-2")) == given.DUPLICATE
+    assert told.each(given.begun(), given.begun(incarnation="i-2")) == given.OVERTAKEN + given.DUPLICATE
 
 
 def test_an_attempt_is_adopted_again_and_again_and_an_adoption_that_is_not_in_the_log_is_not_missed() -> None:

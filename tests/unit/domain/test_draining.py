@@ -1,5 +1,7 @@
 """Devices that are drained and resumed, by commands to the stream of their worker's id."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.domain.given import Told, received
@@ -17,9 +19,7 @@ DEVICE = "cpu-0"
 FLEET = Capabilities(devices=("digits-1/cpu-0",), device_names=frozenset({"cpu-0", "digits-1/cpu-0"}))
 
 
-def answer(
-    told: Told, command: DrainCommand, fleet: Capabilities = FLEET
-) -> list[Event] | tuple[Problem, ...]:
+def answer(told: Told, command: Any, fleet: Capabilities = FLEET) -> list[Event] | tuple[Problem, ...]:
     number = told.next_offset
     told.tell(received(number))
     return decide(told.stream, command, f"c-{number}", fleet)

@@ -90,13 +90,11 @@ def test_a_search_that_is_over_is_forgotten_with_its_counts_and_nothing_else_of_
     (event,) = decided(told)
     assert told.tell(event, role="worker") == [OVERTAKEN], "only a dispatcher has it forgotten"
     assert told.tell(given.suggested(0), event)[1] is OVERTAKEN
-    assert told.tell(event) == [APPLIED]
-    assert told.tell(event) == [DUPLICATE]
+    assert told.each(event, event) == [APPLIED, DUPLICATE]
     found = told.stream.forgotten
     assert found is not None
     assert (found.kind, found.status, found.unit) == ("search", "DONE", "trials")
-    assert (found.ended, found.total) == (2, 2)
-    assert found.ends == {"SUCCEEDED": 2}
+    assert (found.ended, found.total, found.ends) == (2, 2, {"SUCCEEDED": 2})
     assert 0 < found.started_ms < found.ended_ms < found.forgotten_ms
     assert told.stream.root is None and not told.stream.tasks
     assert b'"lr"' not in dump(told.stream)
@@ -108,8 +106,7 @@ def test_commands_for_a_forgotten_stream_are_accepted_if_they_forget_it_again_an
     forget(told)
     for ask_again in (True, False):
         accepted = decided(told)
-        assert [type(event) for event in accepted] == [CommandAccepted]
-        assert told.tell(*accepted) == [APPLIED]
+        assert ([type(event) for event in accepted], told.tell(*accepted)) == ([CommandAccepted], [APPLIED])
         assert PUBLIC_KEY not in told.records[-1].envelope.headers
         assert react(told.stream, CAPABILITIES, AGGREGATES) == []
         if ask_again:
@@ -219,9 +216,7 @@ def test_readers_with_and_without_the_key_agree_once_a_stream_is_forgotten() -> 
     assert len(told.stream.commands) == before
     for begin in range(0, 24, 3):
         found = read_without_key(told.records, begin).by_id[given.STREAM]
-        assert found == told.stream
-        assert dump(found) == dump(told.stream)
-        assert load(pack(found), AGGREGATES) == found
+        assert (found, dump(found), load(pack(found), AGGREGATES)) == (told.stream, dump(told.stream), found)
 
 
 def test_a_command_from_another_stream_reaches_a_forgotten_one_without_its_body() -> None:

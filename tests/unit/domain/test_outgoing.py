@@ -120,8 +120,7 @@ def test_the_event_that_asks_is_the_source_the_cause_and_the_id_of_the_command()
     assert isinstance(command, CommandReceived)
     assert (stream, command.command_type, command.body) == (OTHER, ExtendRepeat.wire_type(), {"more": 1})
     assert command.source == Source(topic=EVENTS, partition=PARTITIONS[STREAM], offset=asked_at)
-    assert command.command_id == f"{STREAM}@{asked_at}"
-    assert command.publisher == f"trackside/stream/{STREAM}"
+    assert (command.command_id, command.publisher) == (f"{STREAM}@{asked_at}", f"trackside/stream/{STREAM}")
     assert (proposal.follows, proposal.follows_in) == (asked_at, STREAM)
     told.streams.by_id[STREAM] = load(dump(told.stream), AGGREGATES)
     assert [(name, again.events) for name, again in pending(told.streams)] == [(OTHER, proposal.events)]
@@ -135,8 +134,7 @@ def test_a_command_for_a_stream_in_another_partition_has_its_effect_once() -> No
     told = done()
     before = told.next_offset
     command = send(told)
-    assert pending(told.streams) == []
-    assert write(told, OTHER, command) == [Outcome.DUPLICATE]
+    assert (pending(told.streams), write(told, OTHER, command)) == ([], [Outcome.DUPLICATE])
     assert answer_of(told.stream, told.stream.root.ended_at, told.streams.find(OTHER)) is None
     assert note_answer(told) == []
     extended = RepeatExtended(command_id=command.command_id, times=2)
@@ -144,8 +142,7 @@ def test_a_command_for_a_stream_in_another_partition_has_its_effect_once() -> No
     late = folded(told, without=range(before, told.next_offset))
     [(stream, proposal)] = pending(late)
     assert write(told, stream, *proposal.events) == [Outcome.DUPLICATE], "it has not read the other stream"
-    assert pending(told.streams) == []
-    assert react(told, OTHER) == []
+    assert (pending(told.streams), react(told, OTHER)) == ([], [])
 
 
 def test_the_answer_is_noted_once_its_effect_is_read_and_then_nothing_is_asked() -> None:
@@ -161,8 +158,7 @@ def test_the_answer_is_noted_once_its_effect_is_read_and_then_nothing_is_asked()
         assert (other.root.times == 2) is is_read
     react(told, OTHER)
     assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused="")]
-    assert note_answer(told) == []
-    assert pending(told.streams) == []
+    assert (note_answer(told), pending(told.streams)) == ([], [])
     repeated = RepeatExtensionAnswered(asked_at=asked_at, refused="already_terminal")
     assert write(told, STREAM, repeated) == [Outcome.OVERTAKEN]
 

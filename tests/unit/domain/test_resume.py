@@ -40,8 +40,7 @@ def resumed(step: int, interrupts: int = 0, **which: Any) -> TaskResumed:
 
 def lost(told: given.Told, attempt: int = 1) -> None:
     told.tell(given.ended(AttemptEnd.LOST, attempt=attempt), role="scheduler")
-    told.tell(given.assigned(attempt=attempt + 1))
-    told.tell(given.begun(attempt=attempt + 1))
+    told.each(given.assigned(attempt=attempt + 1), given.begun(attempt=attempt + 1))
 
 
 def trained(steps: int = 4, checkpoint: int = 3, **changed: Any) -> given.Told:
@@ -55,8 +54,7 @@ def trained(steps: int = 4, checkpoint: int = 3, **changed: Any) -> given.Told:
 
 def test_an_attempt_that_resumes_has_the_reports_below_its_first_step() -> None:
     told = trained()
-    assert told.task().reports == []
-    assert told.tell(resumed(3, attempt=2)) == given.APPLIED
+    assert (told.task().reports, told.tell(resumed(3, attempt=2))) == ([], given.APPLIED)
     assert told.task().reports == [(0, 0.0), (1, 0.1), (2, 0.2)]
     assert told.tell(resumed(3, attempt=2)) == told.tell(given.report(2, 9.0, attempt=2)) == given.DUPLICATE
     told.tell(given.report(3, 0.35, attempt=2))
@@ -100,16 +98,11 @@ def test_a_training_that_began_anew_and_was_lost_takes_no_step_from_one_that_res
 
 def test_a_preempted_placement_and_an_interrupted_training_resume_too() -> None:
     told = given.task_active()
-    told.tell(given.report(0, 0.5))
-    told.tell(checkpointed(1))
-    told.tell(given.interrupted())
+    told.each(given.report(0, 0.5), checkpointed(1), given.interrupted())
     assert told.tell(resumed(1)) == given.OVERTAKEN  # it is of the training before
     assert told.tell(resumed(1, interrupts=1)) == given.APPLIED
-    told.tell(given.report(1, 0.6, interrupts=1))
-    told.tell(given.preemption())
-    told.tell(given.ended(AttemptEnd.PREEMPTED))
-    told.tell(given.assigned(placement=2))
-    told.tell(given.begun(placement=2))
+    told.each(given.report(1, 0.6, interrupts=1), given.preemption(), given.ended(AttemptEnd.PREEMPTED))
+    told.each(given.assigned(placement=2), given.begun(placement=2))
     assert told.tell(resumed(1, placement=2, interrupts=1)) == given.APPLIED
     assert told.task().reports == [(0, 0.5)]
     assert [past.resumed and past.resumed.step for past in told.task().attempt.past] == [1]
@@ -117,8 +110,7 @@ def test_a_preempted_placement_and_an_interrupted_training_resume_too() -> None:
 
 def test_a_training_that_resumes_after_its_last_report_has_what_was_said_beside_it() -> None:
     told = given.task_active()
-    told.tell(given.report(0, 0.5).model_copy(update={"others": {"size": 3.0}}))
-    told.tell(checkpointed(1))
+    told.each(given.report(0, 0.5).model_copy(update={"others": {"size": 3.0}}), checkpointed(1))
     lost(told)
     assert told.task().others == {}
     told.tell(resumed(1, attempt=2))
@@ -127,8 +119,7 @@ def test_a_training_that_resumes_after_its_last_report_has_what_was_said_beside_
 
 def test_an_assessor_reads_that_reports_count_again() -> None:
     told = trained(steps=2, checkpoint=1, assessor=Assessor())
-    told.tell(resumed(1, attempt=2))
-    told.tell(given.report(1, 0.15, attempt=2))
+    told.each(resumed(1, attempt=2), given.report(1, 0.15, attempt=2))
     rows = [(0, 0, 0.0), (0, 1, 0.1), (0, None, None), (0, "RESUMED", 1), (0, 1, 0.15)]
     assert told.stream.root.assessor_feed == rows
 

@@ -1,5 +1,7 @@
 """Which ends are followed by another attempt, when, and with how much memory."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.domain import given
@@ -23,8 +25,7 @@ END = AttemptEnd
 
 def tried(told: given.Told, end: AttemptEnd, peak_bytes: int = 0) -> None:
     number = told.task().attempt.number
-    told.tell(given.assigned(attempt=number))
-    told.tell(given.begun(attempt=number))
+    told.each(given.assigned(attempt=number), given.begun(attempt=number))
     fields = {"peak_memory_bytes": peak_bytes, "peak_cuda_memory_bytes": peak_bytes}
     assert told.tell(given.ended(end, attempt=number).model_copy(update=fields)) == given.APPLIED
 
@@ -87,17 +88,13 @@ def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again_unless_its
 
 
 @pytest.mark.parametrize(("limit", "largest", "end"), [(500, 0, END.OOM_HOST), (0, 500, END.LOST)])
-def test_a_task_is_tried_again_where_there_is_no_limit_or_it_was_lost(
-    limit: int, largest: int, end: AttemptEnd
-) -> None:
+def test_a_task_without_a_limit_or_that_was_lost_is_tried_again(limit: int, largest: int, end: Any) -> None:
     told = given.task_queued()
     killed_at_limit(told, limit, largest, end)
     assert told.task().state is TaskState.QUEUED
 
 
-def test_an_attempt_out_of_memory_is_followed_by_one_with_half_as_much_again_or_a_tenth_over_the_peak() -> (
-    None
-):
+def test_what_ran_out_of_memory_is_tried_again_with_half_as_much_more_or_a_tenth_over_its_peak() -> None:
     told = given.task_queued()
     tried(told, END.OOM_DEVICE, peak_bytes=10_000)
     found = told.task().raised
@@ -135,14 +132,11 @@ def test_nobody_can_place_a_retry_before_its_time() -> None:
 
 def test_t8_an_interrupted_attempt_keeps_its_process_and_counts_as_out_of_memory() -> None:
     told = given.task_active()
-    told.tell(given.status(TaskStatus.TRAINING))
-    told.tell(given.report(0, 0.5))
-    assert told.tell(given.interrupted(1)) == given.APPLIED
-    assert told.tell(given.interrupted(1)) == given.DUPLICATE
+    told.each(given.status(TaskStatus.TRAINING), given.report(0, 0.5))
+    assert told.each(given.interrupted(1), given.interrupted(1)) == given.APPLIED + given.DUPLICATE
     task = told.task()
     assert (task.state, task.attempt.status, task.reports) == (TaskState.ACTIVE, TaskStatus.INTERRUPT, [])
-    assert task.raised == task.attempt.reserved
-    assert retries.interrupts_left(task) == 1
+    assert (task.raised, retries.interrupts_left(task)) == (task.attempt.reserved, 1)
     assert told.tell(given.report(1, 0.5)) == given.OVERTAKEN
     for phase in (TaskStatus.WAITING, TaskStatus.TRAINING):
         assert told.tell(given.status(phase, interrupts=1)) == given.APPLIED
@@ -156,8 +150,7 @@ def test_a_preempted_attempt_waits_again_where_it_was_and_is_no_further_attempt(
     told = given.task_active()
     queued_at = told.task().queued_at
     told.tell(given.report(0, 0.5))
-    assert told.tell(given.preemption()) == given.APPLIED
-    assert told.tell(given.preemption()) == given.DUPLICATE
+    assert told.each(given.preemption(), given.preemption()) == given.APPLIED + given.DUPLICATE
     assert told.tell(given.ended(END.PREEMPTED)) == given.APPLIED
     task = told.task()
     assert (task.state, task.attempt.number, task.queued_at) == (TaskState.QUEUED, 1, queued_at)
@@ -179,12 +172,10 @@ def test_a_preempted_task_that_has_finished_or_was_told_to_stop_does_not_wait_ag
 def test_a_placement_is_given_back_only_while_it_has_not_begun() -> None:
     told = given.task_queued()
     told.tell(given.assigned())
-    assert told.tell(given.recall()) == given.APPLIED
-    assert told.tell(given.recall()) == given.DUPLICATE
+    assert told.each(given.recall(), given.recall()) == given.APPLIED + given.DUPLICATE
     assert told.tell(TaskReturned(**given.token())) == given.APPLIED
     assert told.task().state is TaskState.QUEUED
-    told.tell(given.assigned(placement=2))
-    told.tell(given.begun(placement=2))
+    told.each(given.assigned(placement=2), given.begun(placement=2))
     assert told.tell(given.recall(placement=2)) == given.OVERTAKEN
     assert told.tell(TaskReturned(**given.token(placement=2))) == given.OVERTAKEN
 
@@ -197,12 +188,10 @@ def limit(told: given.Told, kind: str, due_ms: int) -> list[Outcome]:
 def test_a_task_that_waited_too_long_ends_and_a_fast_clock_wins_nothing() -> None:
     told = given.task_queued(queue_timeout_s=1.0)
     due_ms = told.task().queued_at[0] + 1_000
-    assert told.task().due_ms == due_ms
-    assert limit(told, "queue", due_ms) == given.OVERTAKEN
+    assert (told.task().due_ms, limit(told, "queue", due_ms)) == (due_ms, given.OVERTAKEN)
     told.next_offset += 1_000
     assert limit(told, "queue", due_ms - 500) == given.OVERTAKEN
-    assert limit(told, "run", due_ms) == given.OVERTAKEN
-    assert limit(told, "queue", due_ms) == given.APPLIED
+    assert (limit(told, "run", due_ms), limit(told, "queue", due_ms)) == (given.OVERTAKEN, given.APPLIED)
     assert (told.task().state, told.task().end) == (TaskState.ENDED, END.TIMED_OUT_QUEUE)
 
 
@@ -221,8 +210,7 @@ def test_the_scheduler_ends_an_attempt_as_lost_or_as_refused_by_every_worker_and
     told = given.task_queued()
     told.tell(given.assigned())
     assert told.tell(given.ended(END.REFUSED), role="scheduler") == given.OVERTAKEN
-    told.tell(given.recall())
-    told.tell(TaskReturned(**given.token()))
+    told.each(given.recall(), TaskReturned(**given.token()))
     assert told.tell(given.ended(END.REFUSED, placement=2), role="scheduler") == given.OVERTAKEN
     assert told.tell(given.ended(END.REFUSED), role="scheduler") == given.APPLIED
     assert told.task().end is END.REFUSED

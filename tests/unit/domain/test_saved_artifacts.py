@@ -60,16 +60,12 @@ def test_a_checkpoint_that_an_open_task_may_continue_from_is_not_forgotten() -> 
     ], "the first of three was superseded"
     told.tell(ended())
     forgotten = ArtifactsForgotten(command_id="c-9", artifacts=[DIGEST, OTHER], reason="")
-    assert answer(told, DIGEST, OTHER) == [forgotten]
-    assert told.tell(*late) == [Outcome.APPLIED]
+    assert (answer(told, DIGEST, OTHER), told.tell(*late)) == ([forgotten], [Outcome.APPLIED])
 
 
 def test_a_closed_stream_forgets_artifacts_and_may_be_asked_twice() -> None:
     told = task_active(concurrency=1, max_trials=1)
-    told.tell(saved())
-    told.tell(ended())
-    told.tell(over(0))
-    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    told.each(saved(), ended(), over(0), SearchEnded(status=SearchStatus.DONE, trials=1))
     assert told.stream.closed
     for _ in range(2):
         events = answer(told, DIGEST)
@@ -80,8 +76,7 @@ def test_a_closed_stream_forgets_artifacts_and_may_be_asked_twice() -> None:
 
 def test_an_artifact_counts_although_the_store_never_had_the_version_before() -> None:
     told = task_active()
-    assert told.tell(saved()) == [Outcome.APPLIED]
-    assert told.tell(saved(number=3, version=3, sha256=OTHER)) == [Outcome.APPLIED]
+    assert told.each(saved(), saved(number=3, version=3, sha256=OTHER)) == [Outcome.APPLIED] * 2
     assert told.tell(saved(number=4, version=2)) == [Outcome.OVERTAKEN], "an older one, under a new number"
     [newest] = told.stream.tasks["digits-1.0"].artifacts.values()
     assert (newest.version, newest.reference.sha256) == (3, OTHER)

@@ -61,8 +61,7 @@ def errand() -> Stream[Errand]:
 
 
 def test_its_page_has_its_status_and_its_tasks_and_its_report_is_one_section() -> None:
-    assert VIEW.listed(ROW) == Listed()
-    assert dict(VIEW.facts(ROW, ROWS))["status"] == "RUNNING"
+    assert (VIEW.listed(ROW), dict(VIEW.facts(ROW, ROWS))["status"]) == (Listed(), "RUNNING")
     [tasks] = VIEW.tables(ROW, ROWS)
     assert [row[:4] for row in tasks.rows] == [
         ["a", "walk", "ended", "w1/cpu-0"],

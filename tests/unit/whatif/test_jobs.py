@@ -27,9 +27,7 @@ ACCURACIES = [0.6, 0.65, 0.7, 0.85, 0.8, 0.99]
 EIGHT = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 8}
 
 
-def recorded(
-    accuracies: list[float] | None = None, deploy: dict[str, Any] | None = None, **changed: Any
-) -> JobLog:
+def recorded(accuracies: list[float] | None = None, deploy: Any = None, **changed: Any) -> JobLog:
     """Returns a job with a round a minute: 10 samples arrive, of which 8 are trained with."""
     log, found = JobLog(), ACCURACIES if accuracies is None else accuracies
     log.next_accuracy = lambda number: found[number - 1]
@@ -110,8 +108,7 @@ def test_what_is_decided_by_a_model_alone_is_known_for_ever_or_makes_the_live_mo
         (either, ["deploy", *["unknown"] * 4, "deploy"]),
     ):
         found = compared(six_rounds(), deploy_triggers=[parse_deploy_trigger(json.dumps(trigger))])
-        assert verdicts(found.results[1]) == expected
-        assert live(found)[-1] == ["digits-model@7"]
+        assert (verdicts(found.results[1]), live(found)[-1]) == (expected, ["digits-model@7"])
 
 
 def test_rounds_with_other_samples_have_unknown_models_and_about_the_device_time_of_others() -> None:
@@ -120,8 +117,7 @@ def test_rounds_with_other_samples_have_unknown_models_and_about_the_device_time
     assert [each.train for each in other.rounds] == [(0, 20), (20, 40), (40, 60)]
     assert [each.recorded for each in other.rounds] == [None] * 3
     assert other.rounds[0].reason == "no round was recorded with these samples"
-    assert base.device_ms == 12_000
-    assert found.saved_ms(other) == 6_000
+    assert (base.device_ms, found.saved_ms(other)) == (12_000, 6_000)
     assert any("median" in line for line in found.assumptions)
     found = compared(six_rounds(), train_probs=[0.4])  # as many samples wait that are for training
     assert [each.train for each in found.results[1].rounds] == [(0, 20), (20, 40), (40, 60)]
@@ -154,8 +150,7 @@ def test_a_forced_deployment_is_one_with_any_threshold_and_one_without_its_appro
     log.command(JOB, "trackside.approve-deploy.v1", {})
     log.work()
     base, lower = compared(log, thresholds=[0.01]).results
-    assert verdicts(base) == ["keep", "deploy"]
-    assert verdicts(lower)[0] == "unknown"
+    assert (verdicts(base), verdicts(lower)[0]) == (["keep", "deploy"], "unknown")
     assert lower.rounds[0].reason == "its deployment was never submitted for approval"
 
 
@@ -221,9 +216,7 @@ def test_a_picture_has_a_band_for_each_scenario(tmp_path: Path) -> None:
     assert {"train_prob 0.8", "train_prob 0.9"} <= set(texts), "which scenario a band is of is not cut"
 
 
-def test_the_command_prints_rounds_and_assumptions_or_a_table_with_a_column_for_each_change(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_prints_rounds_and_assumptions_or_a_table_of_changes(capsys: Any, tmp_path: Path) -> None:
     path = tmp_path / "live.svg"
     whatif_job.compare(six_rounds(), TriggerOptions([0.05], picture=path), as_json=False)
     printed = capsys.readouterr()

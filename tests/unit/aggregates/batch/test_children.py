@@ -147,8 +147,7 @@ def test_decisions_about_children_name_their_cause_in_the_other_stream() -> None
     settle(told)
     end_search(told)
     [(stream, ends)] = pending(told)
-    assert stream == STREAM
-    assert (ends.follows_in, ends.follows) == (CHILD, told.next_offset - 1)
+    assert (stream, ends.follows_in, ends.follows) == (STREAM, CHILD, told.next_offset - 1)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +174,7 @@ def test_a_batch_that_is_stopped_stops_its_children_and_waits_for_their_ends() -
         (messages.StopSearch.wire_type(), {"reason": "too dear"})
     ]
     assert ChildStopRequested(child_id=CHILD, reason="too dear") in events
-    assert ended(events) == [(CHILD, "STOPPED")]
-    assert events[-1] == BatchEnded(status=BatchStatus.STOPPED)
+    assert (ended(events), events[-1]) == ([(CHILD, "STOPPED")], BatchEnded(status=BatchStatus.STOPPED))
 
 
 def test_a_child_is_not_stopped_before_the_command_that_begins_it_is_accepted() -> None:
@@ -188,8 +186,7 @@ def test_a_child_is_not_stopped_before_the_command_that_begins_it_is_accepted() 
         messages.StartSearch.wire_type()
     ]
     told.tell(*begins.events, role="dispatcher", stream=CHILD)
-    assert pending(told) == []
-    assert ended(settle(told)) == [(CHILD, "STOPPED")]
+    assert (pending(told), ended(settle(told))) == ([], [(CHILD, "STOPPED")])
 
 
 @pytest.mark.parametrize("name", ["lr", CHILD])
@@ -207,8 +204,7 @@ def test_one_child_is_stopped_by_its_name_in_the_batch_and_the_batch_goes_on(nam
 
 def test_children_take_part_in_the_limit_of_what_is_open_at_once() -> None:
     told = running(concurrency=1)
-    assert list(told.stream.children) == [CHILD]
-    assert told.stream.tasks == {}
+    assert (list(told.stream.children), told.stream.tasks) == ([CHILD], {})
     end_search(told)
     settle(told)
     assert list(told.stream.tasks) == [f"{STREAM}.1.prepare"]
@@ -281,8 +277,7 @@ def test_the_command_of_a_parent_is_remembered_however_many_commands_follow() ->
         told.tell(command, stream=CHILD)
         told.tell(CommandAccepted(command_id=command.command_id, source=command.source), stream=CHILD)
     assert first in child_stream(told).commands
-    assert len(child_stream(told).commands) == REMEMBERED
-    assert pending(told) == []
+    assert (len(child_stream(told).commands), pending(told)) == (REMEMBERED, [])
 
 
 def test_a_view_of_a_batch_counts_its_children_and_names_those_that_were_not_done() -> None:

@@ -90,8 +90,7 @@ def test_a_watcher_is_given_the_end_that_is_known_and_what_it_reports_is_observe
     log = given.registered()
     log.place()
     order = the(InstructionGiven, log.say())
-    assert order.body == {"end": messages.DatasetEnd().model_dump(mode="json")}
-    assert log.acknowledge() == []
+    assert (order.body, log.acknowledge()) == ({"end": messages.DatasetEnd().model_dump(mode="json")}, [])
     first = the(messages.DatasetObserved, log.say(end=given.end_of(5)))
     assert (first.begin, first.end, first.begin_byte, first.end_byte) == (0, 5, 0, 50)
     second = the(messages.DatasetObserved, log.say(end=given.end_of(7)))
@@ -108,8 +107,7 @@ def test_an_end_counts_only_once_the_watcher_has_found_what_it_was_given() -> No
     log = given.registered()
     log.place()
     log.say()
-    assert log.acknowledge(ok=False) == []
-    assert log.say(end=given.end_of(5)) == []
+    assert (log.acknowledge(ok=False), log.say(end=given.end_of(5))) == ([], [])
 
 
 def test_another_placement_begins_at_what_was_observed_before() -> None:
@@ -149,8 +147,7 @@ def test_a_dataset_that_is_paused_is_not_watched_until_it_is_resumed() -> None:
     assert task.task_id == "digits-1.watch.2"
     log.place()
     order = the(InstructionGiven, log.say())
-    assert order.body["end"] == given.end_of(5)
-    assert log.do(messages.ResumeDataset) == []
+    assert (order.body["end"], log.do(messages.ResumeDataset)) == (given.end_of(5), [])
 
 
 def test_one_that_is_resumed_before_its_watcher_has_ended_waits_for_that_end() -> None:
@@ -177,8 +174,7 @@ def test_a_dataset_that_was_deleted_is_not_changed_any_more() -> None:
     the(messages.DatasetDeleted, log.do(messages.DeleteDataset, {"reason": "enough"}))
     the(TaskStopRequested, log.settle())
     log.lose(AttemptEnd.CANCELLED)
-    assert log.settle() == []
-    assert log.do(messages.DeleteDataset) == []
+    assert (log.settle(), log.do(messages.DeleteDataset)) == ([], [])
     for kind in (messages.PauseDataset, messages.ResumeDataset):
         assert refusal(log.ask(kind))[:2] == ("already_terminal", "$partitionkey")
     assert refusal(log.ask(messages.RegisterDataset, given.BODY))[:2] == ("already_exists", "$partitionkey")

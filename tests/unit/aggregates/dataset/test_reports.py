@@ -101,9 +101,7 @@ def test_the_samples_before_a_problem_are_observed_first_and_it_counts_of_any_wa
         ({"code": "bad_line", "line": 0, "message": {"a": 1}}, "bad_line", 0),
     ],
 )
-def test_a_problem_that_cannot_be_read_stops_the_intake_with_what_can(
-    problem: Any, code: str, line: int | None
-) -> None:
+def test_an_unreadable_problem_stops_the_intake_with_what_can(problem: Any, code: str, line: Any) -> None:
     log = watched(5)
     event = the(messages.DatasetRefused, decided(log, problem=problem))
     assert (event.code, event.line) == (code, line)

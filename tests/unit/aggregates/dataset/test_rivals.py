@@ -228,20 +228,17 @@ RESUMED = messages.DatasetResumed(command_id="c-9", change=1)
 def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None:
     log = watched(5)
     before = repr(log.dataset)
-    assert log.tell(event) == [outcome]
-    assert (repr(log.dataset) != before) == (outcome is APPLIED)
+    assert (log.tell(event), repr(log.dataset) != before) == ([outcome], outcome is APPLIED)
 
 
 def test_a_stop_counts_once_and_nothing_is_observed_after_it_or_of_the_watcher_before() -> None:
     log = watched(5)
-    assert log.tell(truncated()) == [APPLIED]
-    assert log.tell(truncated()) == [DUPLICATE]
+    assert log.each(truncated(), truncated()) == [APPLIED, DUPLICATE]
     for late in (observed(5, 7), refused(stop=2), PAUSED):
         assert log.tell(late) == [OVERTAKEN]
     assert log.dataset.status is messages.DatasetStatus.TRUNCATED
     log = watched(5)
-    log.tell(PAUSED)
-    log.tell(RESUMED.model_copy(update={"change": 2}))
+    log.each(PAUSED, RESUMED.model_copy(update={"change": 2}))
     for late in (observed(5, 7), truncated(), refused()):
         assert log.tell(late) == [OVERTAKEN]
 
@@ -252,8 +249,7 @@ def test_what_the_placement_before_has_reported_counts_until_another_one_was_giv
     assert log.tell(observed(5, 6)) == [APPLIED]
     log.place()
     log.say()
-    assert log.tell(observed(6, 7)) == [OVERTAKEN]
-    assert log.tell(observed(6, 7, attempt=2)) == [APPLIED]
+    assert log.each(observed(6, 7), observed(6, 7, attempt=2)) == [OVERTAKEN, APPLIED]
 
 
 def test_an_end_that_was_given_too_late_does_not_count() -> None:

@@ -164,8 +164,7 @@ def test_runs_beyond_the_limit_wait_and_begin_in_their_order() -> None:
     for _ in range(4):
         given.run(told)
     asked = [event for _ in range(4) for event in react(told)]
-    assert given.begun(told, asked) == [1, 2]
-    assert given.pipeline(told).queued == [3, 4]
+    assert (given.begun(told, asked), given.pipeline(told).queued) == ([1, 2], [3, 4])
     given.end(told, 2, "REFUSED")
     assert given.run_of(told, 2).status == "REFUSED"
     given.define(told, max_runs=1)  # it lets open runs end
@@ -174,8 +173,7 @@ def test_runs_beyond_the_limit_wait_and_begin_in_their_order() -> None:
     assert given.begun(told, react(told)) == [3]
     given.end(told, 3)
     given.end(told, 1)
-    assert given.begun(told, react(told)) == [4]
-    assert react(told) == []
+    assert (given.begun(told, react(told)), react(told)) == ([4], [])
 
 
 def test_as_many_runs_wait_as_may_and_the_next_one_is_refused() -> None:
@@ -183,8 +181,7 @@ def test_as_many_runs_wait_as_may_and_the_next_one_is_refused() -> None:
     for number in range(1, MAX_QUEUED_RUNS + 1):
         told.tell(RunNumbered(command_id="c-2", number=number, run=f"{STREAM}.{number}", version=1))
     assert refusal(given.ask(told, RunPipeline))[:2] == ("too_many_runs", "$partitionkey")
-    assert given.begun(told, react(told)) == [1]
-    assert len(given.do(told, RunPipeline)) == 1
+    assert (given.begun(told, react(told)), len(given.do(told, RunPipeline))) == ([1], 1)
 
 
 def waiting_runs() -> Told:
@@ -266,36 +263,29 @@ def test_a_version_follows_the_one_before_unless_its_content_is_known() -> None:
 
 def test_a_run_counts_once_and_only_with_the_next_number_of_a_known_version() -> None:
     told = given_pipelines.pipeline_defined()
-    assert told.tell(given_pipelines.numbered(2)) == [OVERTAKEN]
-    assert told.tell(given_pipelines.numbered(1, version=2)) == [OVERTAKEN]
+    assert told.each(given_pipelines.numbered(2), given_pipelines.numbered(1, version=2)) == [OVERTAKEN] * 2
     assert told.tell(given_pipelines.numbered(1).model_copy(update={"run": "other.1"})) == [OVERTAKEN]
-    assert told.tell(given_pipelines.numbered(1)) == [APPLIED]
-    assert told.tell(given_pipelines.numbered(1)) == [DUPLICATE]
+    assert told.each(given_pipelines.numbered(1), given_pipelines.numbered(1)) == [APPLIED, DUPLICATE]
 
 
 def test_only_the_run_whose_turn_it_is_may_begin() -> None:
     told = given_pipelines.pipeline_defined(max_runs=1)
-    told.tell(given_pipelines.numbered(1))
-    told.tell(given_pipelines.numbered(2))
+    told.each(given_pipelines.numbered(1), given_pipelines.numbered(2))
     assert told.tell(given_pipelines.asked(2)) == [OVERTAKEN]
     other = ChildRequested(child_id=run_id(STREAM, 1), kind="batch", body={})
-    assert told.tell(other) == [OVERTAKEN]
-    assert told.tell(given_pipelines.asked(1)) == [APPLIED]
+    assert told.each(other, given_pipelines.asked(1)) == [OVERTAKEN, APPLIED]
     assert told.tell(given_pipelines.asked(2)) == [OVERTAKEN]  # there is no room
-    assert told.tell(given_pipelines.run_over(1)) == [APPLIED]
-    assert told.tell(given_pipelines.asked(2)) == [APPLIED]
+    assert told.each(given_pipelines.run_over(1), given_pipelines.asked(2)) == [APPLIED] * 2
 
 
 def test_only_a_run_that_waits_is_cancelled_and_a_retired_pipeline_takes_none() -> None:
     told, numbered = given_pipelines.pipeline_defined(), given_pipelines.numbered
-    told.tell(numbered(1))
-    told.tell(given_pipelines.asked(1))
+    told.each(numbered(1), given_pipelines.asked(1))
     assert told.tell(RunCancelled(command_id="c-3", number=1)) == [OVERTAKEN]
     told.tell(numbered(2))
     assert told.tell(RunCancelled(command_id="c-3", number=2)) == [APPLIED]
     assert told.tell(RunCancelled(command_id="c-3", number=2)) == [OVERTAKEN]
-    assert told.tell(PipelineRetired(command_id="c-2", change=2)) == [APPLIED]
-    assert told.tell(numbered(3)) == [OVERTAKEN]
+    assert told.each(PipelineRetired(command_id="c-2", change=2), numbered(3)) == [APPLIED, OVERTAKEN]
     assert told.tell(PipelineRetired(command_id="c-2", change=3)) == [OVERTAKEN]
     assert told.tell(given_pipelines.defined(3)) == told.tell(numbered(3)) == [APPLIED]
 
@@ -303,12 +293,10 @@ def test_only_a_run_that_waits_is_cancelled_and_a_retired_pipeline_takes_none() 
 def test_runs_that_have_ended_are_forgotten() -> None:
     told = given_pipelines.pipeline_defined()
     for number in range(1, 51):
-        told.tell(given_pipelines.numbered(number))
-        told.tell(given_pipelines.asked(number))
+        told.each(given_pipelines.numbered(number), given_pipelines.asked(number))
         told.tell(given_pipelines.run_over(number))
         shrink(told.stream)
-    assert given_pipelines.pipeline(told).runs == {}
-    assert given_pipelines.pipeline(told).numbered == 50
+    assert (given_pipelines.pipeline(told).runs, given_pipelines.pipeline(told).numbered) == ({}, 50)
     assert told.stream.children == {}
     assert told.tell(given_pipelines.asked(50)) == told.tell(given_pipelines.run_over(50)) == [DUPLICATE]
 

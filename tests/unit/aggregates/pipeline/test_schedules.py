@@ -98,14 +98,12 @@ def test_a_run_begins_at_its_time_with_what_the_schedule_says() -> None:
     assert [type(event) for event in after] == [ScheduleArmed, ChildRequested]
     (asked,) = (event for event in after if isinstance(event, ChildRequested))
     assert asked.body["origin"]["schedules"] == [f"{STREAM}/{NAME}"]
-    assert asked.body["overrides"] == {"train": {"queue": "gpu"}}
-    assert hours(schedule(told).due_ms) == 1.5
+    assert (asked.body["overrides"], hours(schedule(told).due_ms)) == ({"train": {"queue": "gpu"}}, 1.5)
 
 
 def test_a_dispatcher_whose_clock_is_ahead_begins_no_run_early_and_misses_none() -> None:
     told = scheduled()
-    assert told.wait_until(BEGAN_MS, ahead_ms=5 * HOUR) == []
-    assert schedule(told).fires == 0
+    assert (told.wait_until(BEGAN_MS, ahead_ms=5 * HOUR), schedule(told).fires) == ([], 0)
     assert runs(told.wait_until(BEGAN_MS + HOUR // 2, ahead_ms=5 * HOUR)) == [1]
     told = scheduled(catch_up="latest")
     events = told.wait_until(BEGAN_MS + HOUR // 2 + MINUTE // 2, ahead_ms=5 * HOUR)
@@ -122,8 +120,7 @@ def test_what_two_dispatchers_write_for_one_time_counts_once_and_two_schedules_h
     assert set(told.tell(*one, role="dispatcher")) == {Outcome.APPLIED}
     assert Outcome.APPLIED not in told.tell(*one, role="dispatcher")
     assert set(told.tell(*other, role="dispatcher")) == {Outcome.OVERTAKEN}  # it has the same number
-    assert pipeline(told).numbered == 1
-    assert runs(told.wait_until(told.time_ms)) == [2]
+    assert (pipeline(told).numbered, runs(told.wait_until(told.time_ms))) == (1, [2])
     assert [each.fires for each in known.values()] == [1, 1]
 
 
@@ -182,8 +179,7 @@ def test_a_schedule_that_is_paused_begins_no_run_and_catches_up_with_nothing() -
     assert PIPELINE.next_due_ms(told.stream) is None
     assert told.wait_until(BEGAN_MS + DAY) == []
     do(told, ResumeSchedule, {"name": NAME})
-    assert do(told, ResumeSchedule, {"name": NAME}) == []
-    assert runs(told.wait_until(BEGAN_MS + DAY)) == []
+    assert (do(told, ResumeSchedule, {"name": NAME}), runs(told.wait_until(BEGAN_MS + DAY))) == ([], [])
     assert hours(schedule(told).due_ms) == 24.5
 
 
@@ -205,8 +201,7 @@ def test_a_schedule_that_is_updated_has_another_time() -> None:
     told.time_ms += 10 * MINUTE
     do(told, UpdateSchedule, spec(cron="15 * * * *"))
     react(told)
-    assert hours(schedule(told).due_ms) == 0.75
-    assert told.wait_until(BEGAN_MS + HOUR // 2) == []
+    assert (hours(schedule(told).due_ms), told.wait_until(BEGAN_MS + HOUR // 2)) == (0.75, [])
 
 
 def test_a_schedule_that_is_deleted_or_whose_pipeline_is_retired_is_gone() -> None:

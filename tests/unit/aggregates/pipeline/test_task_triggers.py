@@ -127,8 +127,7 @@ def test_the_end_of_a_task_fires_a_schedule_once_and_is_its_cause() -> None:
     fire, numbered = look(told)
     assert isinstance(fire, ScheduleFired) and isinstance(numbered, RunNumbered)
     assert (fire.key, fire.cause) == (str(at), f"{SEARCH}@{at}")
-    assert numbered.parameters == {"seed": f"{task_id(0)} finished"}
-    assert look(told) == []
+    assert (numbered.parameters, look(told)) == ({"seed": f"{task_id(0)} finished"}, [])
 
 
 def test_an_end_of_which_nobody_knew_when_the_stream_closed_still_fires() -> None:
@@ -142,8 +141,7 @@ def test_an_end_of_which_nobody_knew_when_the_stream_closed_still_fires() -> Non
     stream = told.streams.by_id[SEARCH]
     assert (stream.closed, stream.tasks) == (True, {})
     told.streams.by_id[SEARCH] = load(pack(stream), AGGREGATES)
-    assert keys(told) == [str(at)]
-    assert keys(told) == []
+    assert (keys(told), keys(told)) == ([str(at)], [])
 
 
 def test_only_the_ends_that_it_waits_for_fire_a_schedule() -> None:
@@ -249,8 +247,7 @@ def test_a_value_that_is_within_the_bounds_already_is_not_waited_for() -> None:
     do(told, CreateSchedule, {"name": "saved", "schedule": spec("artifact")})
     assert look(told) == []  # the log of the search does not have them yet
     tell(told, accuracy(2, 0.95, 0))
-    assert len(write_watches(told)) == 2
-    assert {type(event) for event in look(told)} == {ScheduleWatched}
+    assert (len(write_watches(told)), {type(event) for event in look(told)}) == (2, {ScheduleWatched})
     tell(told, accuracy(3, 0.95, 0))
     assert look(told) == []
     at = tell(told, accuracy(4, 0.95, 1))
@@ -278,8 +275,7 @@ def test_what_happens_while_a_schedule_is_paused_does_not_fire_it() -> None:
     at = leave(told, 0)
     assert look(told) == []
     do(told, ResumeSchedule, {"name": NAME})
-    assert look(told) == [ScheduleWatched(name=NAME, key=str(at))]
-    assert keys(told) == []
+    assert (look(told), keys(told)) == ([ScheduleWatched(name=NAME, key=str(at))], [])
     leave(told, 1)
     assert len(keys(told)) == 1
 
@@ -309,8 +305,7 @@ def test_the_tasks_of_a_child_of_a_run_of_the_schedule_do_not_fire_it() -> None:
     train(told)
     leave(told)
     (event,) = fired(look(told))
-    assert (event.skipped, event.run) == ("schedule_loop", "")
-    assert look(told) == []
+    assert (event.skipped, event.run, look(told)) == ("schedule_loop", "", [])
 
 
 def test_a_stream_that_is_waited_for_too_often_says_so_once() -> None:
@@ -321,8 +316,7 @@ def test_a_stream_that_is_waited_for_too_often_says_so_once() -> None:
     for number in range(MAX_WATCHES):
         tell(told, TasksWatched(watch=TaskWatch(event="task_ended", task=f"t{number}")))
     one_more = TasksWatched(watch=TaskWatch(event="artifact"))
-    assert told.tell(one_more, stream=SEARCH) == [Outcome.OVERTAKEN]
-    assert write_watches(told) == []
+    assert (told.tell(one_more, stream=SEARCH), write_watches(told)) == ([Outcome.OVERTAKEN], [])
     watched, event = look(told)
     assert isinstance(watched, ScheduleWatched) and isinstance(event, ScheduleFired)
     assert (event.skipped, event.run, pipeline(told).schedules[NAME].skips) == ("too_many_watches", "", 1)

@@ -108,14 +108,12 @@ def test_only_what_happens_after_the_schedule_was_created_fires_it() -> None:
     told = waiting()
     registered(told)
     tell(told, MODEL, added(1))
-    assert look(told) == [ScheduleWatched(name=NAME, key="1")]
-    assert look(told) == []
+    assert (look(told), look(told)) == ([ScheduleWatched(name=NAME, key="1")], [])
     tell(told, MODEL, added(2))
     fire, numbered = look(told)
     assert isinstance(fire, ScheduleFired) and isinstance(numbered, RunNumbered)
     assert (fire.key, fire.cause) == ("2", f"{MODEL}@{told.streams.by_id[MODEL].root.changed_at}")
-    assert numbered.schedules == [f"{STREAM}/{NAME}"]
-    assert look(told) == []
+    assert (numbered.schedules, look(told)) == ([f"{STREAM}/{NAME}"], [])
 
 
 def test_a_model_that_is_registered_later_is_waited_for_and_not_while_the_schedule_is_paused() -> None:
@@ -143,8 +141,7 @@ def test_a_dataset_that_has_more_samples_fires_and_its_pause_does_not() -> None:
     tell(told, feed, observed(0, 5))
     assert [event.key for event in fired(look(told))] == ["5"]
     tell(told, feed, observed(5, 6), observed(6, 9), DatasetPaused(command_id="c-9", change=1))
-    assert [event.key for event in fired(look(told))] == ["9"]
-    assert look(told) == []
+    assert ([event.key for event in fired(look(told))], look(told)) == (["9"], [])
 
 
 def begin_watching(told: Told, feed: str) -> None:
@@ -217,8 +214,7 @@ def test_a_version_that_a_run_of_the_schedule_has_made_does_not_fire_it_again() 
     artifact["source"] = "other.1/other.1.train/weights@1"
     tell(told, MODEL, added(1, task=task, artifact=artifact))
     (event,) = fired(look(told))
-    assert (event.skipped, event.run, event.key) == ("schedule_loop", "", "1")
-    assert look(told) == []
+    assert (event.skipped, event.run, event.key, look(told)) == ("schedule_loop", "", "1", [])
     tell(told, MODEL, added(2))  # of a person
     assert fired(look(told))[0].run == f"{STREAM}.1"
 

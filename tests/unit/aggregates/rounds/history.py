@@ -140,9 +140,7 @@ class JobHistory:
         metrics = {"trained": {"accuracy": trained}, "deployed": {"accuracy": deployed}}
         self.end_stage("eval", metrics=metrics)
 
-    def end_stage(
-        self, stage: StageName, status: messages.StageState = messages.StageState.COMPLETED, **said: Any
-    ) -> None:
+    def end_stage(self, stage: StageName, status: Any = messages.StageState.COMPLETED, **said: Any) -> None:
         assert self.job.round is not None
         self.tell(messages.StageEnded(stage=stage, round=self.job.round.number, status=status, **said))
 

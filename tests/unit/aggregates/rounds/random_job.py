@@ -260,5 +260,4 @@ def assert_in_one_place(log: JobLog) -> None:
         assert begin == at, (begin, at)
         at = end
     job = log.job
-    assert (job.pool.first if job.round is None else job.round.train[0]) == at
-    assert job.pool.end == log.lines
+    assert (job.pool.first if job.round is None else job.round.train[0], job.pool.end) == (at, log.lines)

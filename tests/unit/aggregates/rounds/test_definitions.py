@@ -19,9 +19,7 @@ def mined(log: JobLog, miner: str, **parameters: object) -> dict[str, tuple[str,
     return refusals(log, deploy={"services": [service]})
 
 
-def test_a_misspelt_miner_is_refused_with_the_one_meant_and_one_that_only_workers_know_is_not(
-    log: JobLog,
-) -> None:
+def test_a_misspelt_miner_is_refused_with_the_one_meant_and_one_only_workers_know_is_not(log: JobLog) -> None:
     """I40: otherwise its service would fail each time that it begins."""
     meant = {"Treshold": "Threshold", "cross_entropy": "CrossEntropy", "random": "Random", "Ibt": "IBT"}
     for written, known in meant.items():

@@ -65,8 +65,7 @@ def test_a_removal_that_fails_is_tried_again_and_then_given_up_with_the_reason(l
     assert submitted(log.wait(10)) == ["delete.folder.2"]
     log.end(removal(log), error="unreachable")
     (ended,) = log.of(ConfigRemovalEnded)
-    assert (ended.removed, ended.tries, ended.due_ms) == (False, 2, None)
-    assert log.job.blocked == "config_stays"
+    assert (ended.removed, ended.tries, ended.due_ms, log.job.blocked) == (False, 2, None, "config_stays")
     assert log.job.blocked_message == f"/srv/hot/{JOB} stays: it was unreachable"
     assert log.stream.over and next_due_ms(log.job) is None
     other = JobLog()

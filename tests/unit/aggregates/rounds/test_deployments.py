@@ -36,8 +36,7 @@ def test_a_model_is_live_once_each_target_has_confirmed_its_digest_and_no_other(
     assert not log.of(deploy_messages.ModelDeployed)
     log.wait(10)
     log.acknowledge(service)
-    assert log.job.live.version == 2
-    assert [event.deployed for event in log.of(RoundEnded)] == [True]
+    assert (log.job.live.version, [event.deployed for event in log.of(RoundEnded)]) == (2, [True])
 
 
 def test_a_confirmation_that_was_not_asked_for_changes_nothing(log: given.JobLog) -> None:

@@ -47,9 +47,7 @@ def update(log: given.JobLog, job: str = given.JOB, **changed: Any) -> list[tupl
         ("/srv/feed.txt", "is dataset 'feed'"),
     ],
 )
-def test_a_model_is_not_copied_to_a_file_of_another_job_or_a_dataset(
-    first: given.JobLog, url: str, said: str
-) -> None:
+def test_a_model_is_not_copied_to_a_file_of_another_job_or_a_dataset(first: Any, url: str, said: str) -> None:
     ((code, path, message),) = problems(first, deploy={"copy_to": {"url": url}}, output=FREE)
     assert (code, path) == ("place_in_use", "$.deploy.copy_to.url")
     assert said in message

@@ -25,12 +25,10 @@ def test_a_round_trains_evaluates_and_deploys_a_better_model(log: given.JobLog) 
     assert (started.train, started.evaluation) == ((0, 100), [(0, 100)])
     (decided,) = log.of(DeployDecided)
     assert decided.deploy
-    assert decided.deltas == {"accuracy_delta": pytest.approx(0.4)}
-    assert log.job.live.version == 2
+    assert (decided.deltas, log.job.live.version) == ({"accuracy_delta": pytest.approx(0.4)}, 2)
     assert [event.status for event in log.of(RoundEnded)] == ["completed"]
     assert log.streams.by_id[given.MODEL].root.holder("production") == 2
-    assert (log.job.stage, log.job.stage_state) == ("train", StageState.WAITING)
-    assert log.job.pool.training == 0
+    assert (log.job.stage, log.job.stage_state, log.job.pool.training) == ("train", StageState.WAITING, 0)
 
 
 def test_the_events_of_a_round_with_services_come_in_their_order(log: given.JobLog) -> None:
@@ -151,8 +149,7 @@ def test_a_job_is_created_once_and_a_bad_definition_creates_none(log: given.JobL
     assert log.refused(given.CREATE, given.job_body(model="none")) == "unknown_model"
     log.create()
     other = given.job_body(train={"task_type": "train", "parameters": {"epochs": 9}})
-    assert log.refused(given.CREATE, other) == "already_exists"
-    assert log.job.spec.train.parameters == {}
+    assert (log.refused(given.CREATE, other), log.job.spec.train.parameters) == ("already_exists", {})
 
 
 def test_what_sedna_has_but_its_triggers_has_a_default(log: given.JobLog) -> None:
@@ -178,6 +175,16 @@ def test_a_job_continues_from_a_snapshot_where_it_was(log: given.JobLog) -> None
     assert dump(log.stream) == before
     log.work()
     assert [(event.number, event.train) for event in log.of(RoundStarted)] == [(1, (0, 10)), (2, (10, 20))]
+
+
+def test_each_round_may_deploy_and_no_flag_remains(log: given.JobLog) -> None:
+    """I23: in Sedna a node that only deploys does so once."""
+    log.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
+    log.work()
+    for _ in range(4):
+        log.append(10)
+        log.work()
+    assert ([event.deployed for event in log.of(RoundEnded)], log.job.live.version) == ([True] * 4, 5)
 
 
 def test_each_stage_has_its_own_queue(log: given.JobLog) -> None:

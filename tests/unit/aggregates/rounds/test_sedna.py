@@ -163,9 +163,7 @@ def rows_of_the_page() -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(("row", "case", "sedna", "ours", "why"), rows_of_the_page())
-def test_the_page_says_what_is_done_here_and_why_it_differs(
-    row: str, case: str, sedna: str, ours: str, why: str
-) -> None:
+def test_the_page_says_what_is_done_and_why(row: str, case: str, sedna: str, ours: str, why: str) -> None:
     assert FOUND[case]() == ours
     assert (why != "-") is (sedna != ours)
 

@@ -44,9 +44,7 @@ def state(log: JobLog) -> ServiceState:
 
 
 @pytest.mark.parametrize("end", [AttemptEnd.FINISHED, AttemptEnd.FAILED])
-def test_the_last_window_of_a_service_is_reported_once_before_the_next_begins(
-    log: JobLog, end: AttemptEnd
-) -> None:
+def test_the_last_window_of_a_service_is_reported_once_before_the_next_begins(log: JobLog, end: Any) -> None:
     end_with_counts(log, end, 10, 2)
     names = event_names(log.settle())
     if "TaskSubmitted" in names:

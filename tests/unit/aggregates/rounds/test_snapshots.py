@@ -78,8 +78,7 @@ def test_a_set_has_what_was_added_in_any_order_and_nothing_else(numbers: list[in
     for number in numbers:
         found = with_number(found, number)
     assert [number for number in range(600) if has_number(found, number)] == sorted(set(numbers))
-    assert largest(found, 1_000) == sorted(set(numbers))
-    assert largest(found, 3) == sorted(set(numbers))[-3:]
+    assert (largest(found, 1_000), largest(found, 3)) == (sorted(set(numbers)), sorted(set(numbers))[-3:])
 
 
 def test_a_set_takes_a_quarter_of_a_byte_a_number() -> None:

@@ -50,8 +50,7 @@ def test_a_model_that_a_task_has_trained_is_a_version_that_names_its_attempt(log
     assert (version.version, version.command_id) == (2, added.command_id)
     assert version.model.task == TrainedBy(stream=JOB, task=task, attempt=1)
     assert version.model.artifact.source == f"{JOB}/{task}/model@1"
-    assert version.model.artifact.sha256 == digest("round 1")
-    assert version.model.format == "safetensors"
+    assert (version.model.artifact.sha256, version.model.format) == (digest("round 1"), "safetensors")
     assert set(version.model.inputs) == {"samples", "model"}
     assert version.model.inputs["model"].sha256 == digest("initial")
     assert version.model.labels == {"job": JOB, "round": "1"}
@@ -87,8 +86,7 @@ def test_the_model_of_the_best_trial_of_a_search_is_the_version(log: JobLog) -> 
     version = version_added(log)
     assert version.model.task == TrainedBy(stream=child, task=task_id, attempt=1)
     assert version.model.artifact.source == f"{child}/{task_id}/model@1"
-    assert version.model.metrics == {"accuracy": 0.75}
-    assert version.model.devices == ["cpu"]
+    assert (version.model.metrics, version.model.devices) == ({"accuracy": 0.75}, ["cpu"])
     assert [event.status for event in log.of(RoundEnded)] == ["completed"]
 
 

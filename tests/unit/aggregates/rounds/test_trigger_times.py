@@ -207,8 +207,10 @@ def test_a_command_stands_for_times_and_for_commands_but_not_for_numbers() -> No
 
 def test_what_waits_for_a_command_never_holds_by_waiting() -> None:
     manual, window = trigger_messages.ByCommand(type="manual"), daily("01:00", "02:00")
-    waiting = [manual, all_of(manual, window), any_of(manual, all_of(manual)), all_of(any_of(manual), NEVER)]
-    others = [None, window, NEVER, any_of(manual, window), all_of(any_of(manual, window), NEVER)]
+    waiting: list[trigger_messages.Trigger] = [manual, all_of(manual, window), any_of(manual, all_of(manual))]
+    waiting.append(all_of(any_of(manual), NEVER))
+    either = any_of(manual, window)
+    others = [None, window, NEVER, either, all_of(either, NEVER)]
     assert all(map(triggers.waits_for_command, waiting))
     assert not any(map(triggers.waits_for_command, others))
     assert not any(can_hold_later(trigger, Known(), 0) for trigger in waiting)

@@ -20,9 +20,7 @@ def round_row(number: int, **changed: Any) -> dict[str, Any]:
     return row | changed
 
 
-def seen(
-    metric: str, operator: str, threshold: float, value: float | None, reason: str = ""
-) -> dict[str, Any]:
+def seen(metric: str, operator: str, threshold: float, value: Any, reason: str = "") -> dict[str, Any]:
     return {"metric": metric, "operator": operator, "threshold": threshold, "value": value, "reason": reason}
 
 
@@ -33,8 +31,7 @@ def test_a_trigger_reads_as_people_say_it() -> None:
     either = {"type": "any_of", "triggers": [{"type": "manual"}, both]}
     spec = definition(train={"task_type": "train", "trigger": either})
     said = "by command or (num_of_samples >= 500 and daily 22:00-06:00 Europe/Berlin)"
-    assert trigger_text(spec.train.trigger) == said
-    assert trigger_text(None) == "always"
+    assert (trigger_text(spec.train.trigger), trigger_text(None)) == (said, "always")
 
 
 def test_how_far_a_number_is_of_its_threshold() -> None:
@@ -95,8 +92,7 @@ def test_the_table_of_rounds_shows_the_metric_that_decides() -> None:
 
 
 def test_without_a_condition_any_metric_of_a_round_is_shown_and_a_list_counts_as_its_mean() -> None:
-    assert shown_metric([round_row(1, conditions=None)]) == "accuracy"
-    assert shown_metric([]) == ""
+    assert (shown_metric([round_row(1, conditions=None)]), shown_metric([])) == ("accuracy", "")
     found = [as_number(value) for value in ([0.5, 1.0], 3, "good", None, [0.5, None])]
     assert found == [0.75, 3, None, None, None]
 

@@ -148,9 +148,7 @@ def body_of(*steps: Json, parameters: Json | None, schemas: Json | None, **field
     return {"pipeline": pipeline, "parameters": parameters or {}}
 
 
-def started(
-    *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
-) -> RunLog:
+def started(*steps: Json, parameters: Any = None, schemas: Any = None, **fields: Any) -> RunLog:
     log = RunLog()
     body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     log.command(StartPipelineRun.wire_type(), body)
@@ -159,9 +157,7 @@ def started(
     return log
 
 
-def refusal(
-    *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
-) -> list[tuple[str, str]]:
+def refusal(*steps: Json, parameters: Any = None, schemas: Any = None, **fields: Any) -> list[Any]:
     log = RunLog()
     body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     (event,) = log.command(StartPipelineRun.wire_type(), body)

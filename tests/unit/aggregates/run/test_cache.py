@@ -29,8 +29,7 @@ def test_a_step_that_was_the_same_in_an_earlier_run_is_cached_and_the_run_succee
     events = log.start("r2", cached(), step("b", "a", parameters={"n": "${a.result.n}", "from": "${a.id}"}))
     found = hit(events)
     assert (found.found.stream, found.found.step, found.found.task) == ("r1", "a", "r1.a")
-    assert found.found.offset == log.of("r1").steps["a"].outputs[0].at
-    assert found.result == {"n": 3}
+    assert (found.found.offset, found.result) == (log.of("r1").steps["a"].outputs[0].at, {"n": 3})
     assert log.steps("r2") == {"a": "cached", "b": "queued"}
     (resolved,) = of_kind(StepResolved, events)
     assert resolved.values == {"${a.result.n}": 3, "${a.id}": "r1.a"}
@@ -63,8 +62,7 @@ def test_another_catalogue_entry_is_another_key_and_without_a_digest_nothing_is_
     found = miss(log.start("r2", cached()))
     assert (found.reason, found.differs) == ("", ["catalogue"])
     log.capabilities = Capabilities(frozenset({"noop"}))
-    assert miss(log.start("r3", cached())).reason == "no_digest"
-    assert log.steps("r3") == {"a": "queued"}
+    assert (miss(log.start("r3", cached())).reason, log.steps("r3")) == ("no_digest", {"a": "queued"})
 
 
 def test_inputs_and_artifacts_in_parameters_count_by_their_content() -> None:
@@ -92,7 +90,8 @@ def test_a_step_that_failed_or_has_no_cache_is_not_found(own: Json) -> None:
 
 
 def test_a_result_that_is_too_old_is_not_used_and_none_becomes_younger_by_being_found() -> None:
-    log, young = after_a_run(), {"cache": {"max_age_s": 4.0}}
+    log = after_a_run()
+    young: Json = {"cache": {"max_age_s": 4.0}}
     log.next_offset += 3_000
     assert hit(log.start("r2", cached(**young)))
     log.next_offset += 3_000
@@ -104,9 +103,7 @@ def test_a_result_that_is_too_old_is_not_used_and_none_becomes_younger_by_being_
 @pytest.mark.parametrize(
     ("fields", "use_cache", "reason"), [({"cache": {"refresh": True}}, True, "refresh"), ({}, False, "off")]
 )
-def test_a_step_that_must_run_runs_and_later_runs_find_its_result(
-    fields: Json, use_cache: bool, reason: str
-) -> None:
+def test_a_step_that_must_run_runs_and_its_result_is_found(fields: Any, use_cache: bool, reason: str) -> None:
     """P34: there a run can't be forced."""
     log = after_a_run()
     assert miss(log.start("r2", cached(**fields), use_cache=use_cache)).reason == reason
@@ -118,10 +115,8 @@ def test_a_step_that_must_run_runs_and_later_runs_find_its_result(
 def test_a_hit_with_artifacts_waits_until_a_worker_says_that_the_store_has_them() -> None:
     log = after_a_run("model")
     (check,) = checks(log.start("r2", cached()))
-    assert check.task_id == "r2.a.check"
-    assert check.parameters["artifacts"][0]["sha256"] == DIGEST
-    assert check.needs.resources.devices == 0
-    assert log.steps("r2") == {"a": "ready"}
+    assert (check.task_id, check.parameters["artifacts"][0]["sha256"]) == ("r2.a.check", DIGEST)
+    assert (check.needs.resources.devices, log.steps("r2")) == (0, {"a": "ready"})
     found = hit(log.end("r2.a.check", {"missing": []}))
     assert found.artifacts["model"].reference.source == "r1/r1.a/model@1"
     assert log.steps("r2") == {"a": "cached"}
@@ -251,9 +246,7 @@ VALUES = st.recursive(
 
 @pytest.mark.thorough
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.randoms())
-def test_the_key_of_any_parameters_is_the_same_in_any_order_of_their_names(
-    parameters: Json, draw: Any
-) -> None:
+def test_the_key_of_any_parameters_is_the_same_in_any_order_of_names(parameters: Json, draw: Any) -> None:
     names = list(parameters)
     draw.shuffle(names)
     mixed = {name: parameters[name] for name in names}

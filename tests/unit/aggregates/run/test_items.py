@@ -33,8 +33,7 @@ def test_a_step_with_each_has_a_task_for_each_item_and_one_event_keeps_the_items
 def test_the_items_of_an_earlier_result_are_those_at_that_time() -> None:
     log = started(step("a"), step("b", each="${a.result.files}", parameters={"f": "${item.path}"}))
     log.finish("a", {"files": [{"path": "x"}, {"path": "y"}]})
-    assert log.submitted == ["a", "b.0", "b.1"]
-    assert log.stream.tasks[f"{STREAM}.b.1"].parameters == {"f": "y"}
+    assert (log.submitted, log.stream.tasks[f"{STREAM}.b.1"].parameters) == (["a", "b.0", "b.1"], {"f": "y"})
 
 
 @pytest.mark.parametrize(
@@ -57,9 +56,7 @@ def test_a_result_that_is_not_a_list_of_items_fails_the_step(given: Any, code: s
         ({"collect": "states['succeeded'] == total"}, AttemptEnd.CANCELLED, StepState.ABORTED, False),
     ],
 )
-def test_all_items_must_succeed_unless_the_step_collects(
-    collect: Any, end: AttemptEnd, status: StepState, value: Any
-) -> None:
+def test_items_must_succeed_unless_the_step_collects(collect: Any, end: Any, status: Any, value: Any) -> None:
     log = started(step("a", each=[0, 1, 2], **collect), step("b", parameters={"all": "${a.result}"}))
     log.finish("a.2", {"v": 2})
     log.finish("a.0", {"v": 0})

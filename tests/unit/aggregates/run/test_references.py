@@ -141,8 +141,7 @@ def test_a_reference_to_a_step_that_failed_and_may_fail_needs_a_default() -> Non
         step("c", parameters={"x": "${a.result.n:-none}", "s": "${a.status}"}),
     )
     log.finish("a", {"n": 3}, end=AttemptEnd.FAILED)
-    assert log.states["b"] == "failed"
-    assert parameters(log, "c") == {"x": "none", "s": "failed"}
+    assert (log.states["b"], parameters(log, "c")) == ("failed", {"x": "none", "s": "failed"})
 
 
 def test_a_reference_to_a_step_of_an_earlier_life_has_its_value() -> None:

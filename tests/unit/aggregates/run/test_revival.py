@@ -31,8 +31,7 @@ def test_a_failed_leaf_is_run_again_with_what_was_omitted_and_the_rest_is_kept()
     """P15: a failed leaf."""
     log = failed_leaf()
     log.command(messages.RetryFailedSteps())
-    assert revived(log).reset == ["c", "d"]
-    assert log.submitted == ["a", "b", "c", "c.g1"]
+    assert (revived(log).reset, log.submitted) == (["c", "d"], ["a", "b", "c", "c.g1"])
     log.finish("c.g1")
     log.finish("d.g1")
     assert log.run.status is messages.RunStatus.SUCCEEDED
@@ -62,8 +61,7 @@ def test_exactly_the_failed_items_of_a_fan_out_are_run_again() -> None:
     for index in range(10):
         log.finish(f"a.{index}", {"v": index}, end=FAILED if index == 7 else AttemptEnd.FINISHED)
     log.command(messages.RetryFailedSteps())
-    assert revived(log).indexes == {"a": [7]}
-    assert log.submitted[10:] == ["a.7.g1"]
+    assert (revived(log).indexes, log.submitted[10:]) == ({"a": [7]}, ["a.7.g1"])
     log.finish("a.7.g1", {"v": 77})
     assert log.stream.tasks[f"{STREAM}.b.g1"].parameters["all"][6:8] == [{"v": 6}, {"v": 77}]
 
@@ -191,8 +189,7 @@ def test_a_pause_twice_is_one_and_one_that_is_over_is_refused() -> None:
     log = started(step("a"))
     [_, paused] = log.command(messages.PausePipelineRun(reason="the machine is needed"))
     assert isinstance(paused, messages.RunPaused)
-    assert paused.reason == "the machine is needed"
-    assert len(log.command(messages.PausePipelineRun())) == 1
+    assert (paused.reason, len(log.command(messages.PausePipelineRun()))) == ("the machine is needed", 1)
     log.command(messages.ResumePipelineRun())
     log.finish("a")
     assert refused(log.command(messages.PausePipelineRun())) == ("already_terminal", "$partitionkey")
@@ -202,8 +199,7 @@ def test_limits_of_a_run_can_be_changed_while_it_goes_on() -> None:
     log = started(step("a", each=[0, 1, 2, 3]), concurrency=1)
     assert log.submitted == ["a.0"]
     log.command(messages.UpdatePipelineRun(concurrency=2, priority=9, timeout_s=5))
-    assert log.submitted == ["a.0", "a.1"]
-    assert log.stream.tasks[f"{STREAM}.a.1"].needs.priority == 9
+    assert (log.submitted, log.stream.tasks[f"{STREAM}.a.1"].needs.priority) == (["a.0", "a.1"], 9)
     assert log.run.due_ms == log.run.since_ms + 5_000
     assert refused(log.command("trackside.update-pipeline-run.v1", {})) == ("missing_field", "$")
 

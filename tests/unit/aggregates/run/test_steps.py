@@ -74,8 +74,7 @@ def test_a_failed_step_omits_its_descendants_and_other_branches_go_on() -> None:
 def test_what_was_aborted_timed_out_or_lost_is_not_a_success(end: AttemptEnd, state: StepState) -> None:
     log = started(step("a", retry={"lost": 0, "oom_host": 0}), step("b", "a"))
     events = log.finish("a", end=end)
-    assert events[0] == StepEnded(step="a", status=state, kind=end.value)
-    assert log.states["b"] == "omitted"
+    assert (events[0], log.states["b"]) == (StepEnded(step="a", status=state, kind=end.value), "omitted")
     assert log.run.status is RunStatus.FAILED
 
 
@@ -86,8 +85,7 @@ def test_the_needs_of_a_task_are_those_of_its_step_and_else_the_defaults_of_its_
     log = started(step("a"), own, defaults={"queue": "cpu", "priority": 3, "retry": retry})
     first, second = (log.stream.tasks[f"{STREAM}.{name}"].needs for name in "ab")
     assert (first.queue, first.priority, first.retry.failed.times) == ("cpu", 3, 2)
-    assert (second.queue_timeout_s, second.run_timeout_s) == (5, 60)
-    assert (second.queue, second.priority) == ("cpu", 9)
+    assert (second.queue_timeout_s, second.run_timeout_s, second.queue, second.priority) == (5, 60, "cpu", 9)
 
 
 def test_what_follows_a_failed_step_is_said_by_its_on_end() -> None:
@@ -117,9 +115,7 @@ def test_a_step_that_fails_the_run_stops_what_is_open_first() -> None:
 
 
 @pytest.mark.parametrize("second", [AttemptEnd.FINISHED, FAILED])
-def test_a_step_that_needs_any_of_two_waits_until_one_succeeds_or_both_have_failed(
-    second: AttemptEnd,
-) -> None:
+def test_a_step_that_needs_any_of_two_waits_until_one_succeeds_or_both_failed(second: AttemptEnd) -> None:
     log = started(step("a"), step("b"), step("c", needs={"any_of": ["a", "b"]}))
     log.finish("a", end=FAILED)
     assert log.states["c"] == "pending"

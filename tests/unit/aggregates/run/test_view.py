@@ -67,8 +67,7 @@ def test_the_end_names_each_step_that_failed_and_why_and_an_abort_may_be_accepte
     assert found.summary["causes"] == ["a"]
     log = started(step("a"))
     log.command(AbortPipelineRun(reason="enough"))
-    assert end(log).failure == f"{log.run.run_id} ABORTED"
-    assert end(log, AttemptEnd.CANCELLED).failure == ""
+    assert (end(log).failure, end(log, AttemptEnd.CANCELLED).failure) == (f"{log.run.run_id} ABORTED", "")
 
 
 def test_outputs_are_part_of_the_end_and_their_control_characters_do_not_reach_a_terminal() -> None:
@@ -79,5 +78,4 @@ def test_outputs_are_part_of_the_end_and_their_control_characters_do_not_reach_a
     assert end(log).lines[1:] == [f"x: {shown}", f"y: {shown}"]
     assert end(log).summary["outputs"] == {"x": text, "y": [text]}
     assert short_values({"x": text, "y": {"z": text}}).startswith(f"x={shown} y=z=a\\x1b")
-    assert as_text("first\nsecond\x07") == "first\nsecond\\x07"
-    assert as_text({"größe": "値"}) == "größe=値"
+    assert (as_text("first\nsecond\x07"), as_text({"größe": "値"})) == ("first\nsecond\\x07", "größe=値")

@@ -148,9 +148,7 @@ def test_a_fitting_tuner_has_no_problem(space: dict[str, Any], tuner: dict[str, 
         (PAIR | {"z": {"type": "norml"}}, {"name": "x y", "remote": True}, ["space.z.type", "tuner.name"]),
     ],
 )  # fmt: skip
-def test_all_that_is_wrong_with_a_tuner_is_listed_but_for_what_follows(
-    space: dict[str, Any], tuner: dict[str, Any], places: list[str]
-) -> None:
+def test_all_wrong_with_a_tuner_is_listed_but_for_what_follows(space: Any, tuner: Any, places: Any) -> None:
     found = [path.removeprefix("$.") for path, _ in check_tuner(space, tuner)]
     assert found[: len(places)] == places
     assert all(path.startswith("space.") for path in found[len(places) :])

@@ -60,12 +60,10 @@ CHANGES: list[Message] = [
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
 def test_a_change_counts_once_in_its_order_and_not_in_a_search_that_is_stopped(change: Message) -> None:
     told = given.search_running()
-    assert told.tell(change.model_copy(update={"change": 2})) == OVERTAKEN
-    assert told.tell(change) == APPLIED
+    assert told.each(change.model_copy(update={"change": 2}), change) == OVERTAKEN + APPLIED
     assert told.tell(change) == DUPLICATE
     told.tell(messages.SearchStopRequested(command_id="c-9", reason=""))
-    assert told.tell(change.model_copy(update={"change": 2})) == OVERTAKEN
-    assert told.search.changes == 1
+    assert (told.tell(change.model_copy(update={"change": 2})), told.search.changes) == (OVERTAKEN, 1)
 
 
 def status_of(told: given.Told) -> messages.SearchStatus:
@@ -102,8 +100,7 @@ def test_a_higher_concurrency_opens_slots_at_once_or_cancels_a_debt() -> None:
     told = given.search_running(max_trials=9)
     suggest(told, 0)
     suggest(told, 1)
-    told.tell(updated(concurrency=1, max_trials=9))
-    told.tell(updated(2, concurrency=3, max_trials=9))
+    told.each(updated(concurrency=1, max_trials=9), updated(2, concurrency=3, max_trials=9))
     assert (told.search.debt, told.search.opened) == (0, [2, 2, told.next_offset - 1])
     assert suggest(told, 2) is Outcome.APPLIED
     told = given.search_running(max_trials=9)
@@ -135,7 +132,7 @@ def test_another_space_is_for_the_trials_that_are_not_suggested_yet() -> None:
     told.tell(wider)
     assert (told.search.spec.space, told.search.space_version) == (WIDER, 2)
     assert told.search.opened == [2, told.next_offset - 1]
-    assert (told.tell(asked), told.tell(exhausted)) == (OVERTAKEN, OVERTAKEN)
+    assert told.each(asked, exhausted) == OVERTAKEN * 2
     assert suggest(told, 1) is Outcome.APPLIED
     assert told.search.trials[0].space_version == 1
     told = given.search_running(max_trials=9)
@@ -150,8 +147,7 @@ def test_a_users_trial_takes_the_next_slot_and_the_tuner_the_one_after() -> None
     told = given.search_running()
     asked = given.suggested(0).model_copy(update={"seen": 2})
     told.tell(added())
-    assert (told.search.next_trial, told.search.next_added) == (None, 0)
-    assert told.tell(asked) == OVERTAKEN
+    assert (told.search.next_trial, told.search.next_added, told.tell(asked)) == (None, 0, OVERTAKEN)
     assert told.tell(customized(0), given.submitted(0))[0] is Outcome.APPLIED
     trial = told.search.trials[0]
     assert (trial.parameters, trial.source, trial.hidden) == ({"lr": 9.0}, "customized", True)
@@ -162,8 +158,7 @@ def test_a_users_trial_takes_the_next_slot_and_the_tuner_the_one_after() -> None
 
 def test_an_exhausted_search_still_runs_what_users_add_and_does_not_end_before() -> None:
     told = given.search_running()
-    told.tell(messages.SearchExhausted(trials=0, seen=2))
-    told.tell(added(tell_tuner=True))
+    told.each(messages.SearchExhausted(trials=0, seen=2), added(tell_tuner=True))
     end = messages.SearchEnded(status=messages.SearchStatus.DONE, trials=0)
     assert told.tell(end) == OVERTAKEN
     assert told.tell(customized(0), given.submitted(0))[0] is Outcome.APPLIED
@@ -185,8 +180,7 @@ def test_a_paused_search_suggests_nothing_and_does_not_end_unless_it_is_stopped(
     assert told.search.opened[1:] == [told.next_offset - 1] * 2
     assert suggest(told, 1) is Outcome.APPLIED
     told = given.search_running()
-    told.tell(paused())
-    told.tell(messages.SearchStopRequested(command_id="c-9", reason=""))
+    told.each(paused(), messages.SearchStopRequested(command_id="c-9", reason=""))
     assert told.tell(messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=0)) == APPLIED
 
 
@@ -206,8 +200,7 @@ def test_a_search_has_run_long_enough_when_the_clock_of_the_log_says_so() -> Non
     told = given.search_running(max_duration_s=0.01)
     due_ms = told.search.due_ms or 0
     limit = messages.SearchTimeLimitReached(due_ms=due_ms)
-    assert told.tell(limit) == OVERTAKEN
-    assert told.tell(messages.SearchTimeLimitReached(due_ms=due_ms - 9)) == OVERTAKEN
+    assert told.each(limit, messages.SearchTimeLimitReached(due_ms=due_ms - 9)) == OVERTAKEN * 2
     while told.now_ms < due_ms:
         told.tell(resumed(1))
     assert told.tell(limit) == APPLIED
@@ -224,9 +217,7 @@ def test_a_search_has_run_long_enough_when_the_clock_of_the_log_says_so() -> Non
     ("direction", "goal", "reached"),
     [("maximize", 0.9, False), ("maximize", 0.5, True), ("minimize", 0.4, False), ("minimize", 0.5, True)],
 )
-def test_a_search_whose_best_value_reaches_the_goal_begins_no_trial(
-    direction: str, goal: float, reached: bool
-) -> None:
+def test_a_search_that_reaches_its_goal_begins_no_trial(direction: str, goal: float, reached: bool) -> None:
     told = given.search_running(direction=direction, goal=goal)
     suggest(told, 0)
     given.finish(told, 0, 0.5)
@@ -246,19 +237,13 @@ def released(hold: int = 1) -> TaskReleased:
 def test_a_held_task_gives_its_device_back_and_is_the_same_attempt_when_it_runs_again() -> None:
     """D29: the same trial, the same parameters, not counted twice."""
     told = given.task_active()
-    assert told.tell(held(2)) == OVERTAKEN
-    assert told.tell(held()) == APPLIED
-    assert told.tell(held()) == DUPLICATE
+    assert told.each(held(2), held(), held()) == OVERTAKEN + APPLIED + DUPLICATE
     assert told.task().attempt.stopping is AttemptEnd.PREEMPTED
     told.tell(given.ended(AttemptEnd.PREEMPTED))
     assert (told.task().state, told.task().place) == (TaskState.QUEUED, None)
-    assert told.tell(given.assigned(placement=2)) == OVERTAKEN
-    assert told.tell(released(2)) == OVERTAKEN
-    assert told.tell(released()) == APPLIED
-    assert told.tell(released()) == OVERTAKEN
-    assert told.tell(held()) == DUPLICATE
-    told.tell(given.assigned(placement=2))
-    told.tell(given.begun(placement=2))
+    assert told.each(given.assigned(placement=2), released(2), released()) == OVERTAKEN * 2 + APPLIED
+    assert told.each(released(), held()) == OVERTAKEN + DUPLICATE
+    told.each(given.assigned(placement=2), given.begun(placement=2))
     assert (told.task().attempt.number, told.task().attempt.past[0].end) == (1, "preempted")
 
 
@@ -269,8 +254,7 @@ def test_the_wait_of_a_held_task_is_not_limited_and_it_can_be_stopped() -> None:
     assert told.task().due_ms is None
     told.tell(released())
     assert told.task().due_ms == told.now_ms - 1 + 50
-    told.tell(held(2))
-    told.tell(TaskStopRequested(task_id="digits-1.0", reason="user"))
+    told.each(held(2), TaskStopRequested(task_id="digits-1.0", reason="user"))
     assert told.task().end is AttemptEnd.CANCELLED
     told = given.task_active()
     told.tell(TaskStopRequested(task_id="digits-1.0", reason="user"))
@@ -280,8 +264,7 @@ def test_the_wait_of_a_held_task_is_not_limited_and_it_can_be_stopped() -> None:
 def test_a_trial_is_not_stopped_before_its_longest_duration() -> None:
     told = given.task_active()
     stop = TaskStopRequested(task_id="digits-1.0", reason="max_trial_duration", due_ms=told.now_ms + 1)
-    assert told.tell(stop) == OVERTAKEN
-    assert told.tell(stop) == APPLIED
+    assert told.each(stop, stop) == OVERTAKEN + APPLIED
 
 
 def failure(trial: int = 0, number: int = 1, seen: int = 2) -> SuggestionFailed:
@@ -335,8 +318,7 @@ def test_d11_an_import_wakes_a_deferred_suggestion_too_and_one_that_is_overtaken
     told = search_running(concurrency=3)
     suggest(told, 0)
     finish(told, 0, 0.5)  # the second slot was open from the start, and asked while the first trial ended
-    assert told.tell(deferral(1)) == APPLIED
-    assert (told.search.deferred, told.search.next_trial) == (False, 1)
+    assert (told.tell(deferral(1)), told.search.deferred, told.search.next_trial) == (APPLIED, False, 1)
     assert told.search.opened[1] == told.next_offset - 1
 
 
@@ -346,7 +328,6 @@ def test_d11_a_deferral_with_nothing_to_wait_for_does_not_count() -> None:
         for trial in range(ended):
             suggest(told, trial)
             finish(told, trial, 0.5)
-        told.tell(paused())
-        told.tell(resumed())
+        told.each(paused(), resumed())
         assert told.tell(deferral(ended, seen=told.search.opened[ended])) == OVERTAKEN
         assert told.search.next_trial == ended

@@ -88,8 +88,7 @@ def test_equal_values_are_those_of_json() -> None:
     only_one = axes_of({"c": {"type": "choice", "values": [1, [1]]}, "k": {"type": "constant", "value": 1}})
     for wrong in (True, [True], "1", {"_name": 1}):
         [(path, message)] = parameters_faults(only_one, {"c": wrong, "k": 1})
-        assert path == "$.c"
-        assert message == f"{json.dumps(wrong)} is none of the choices: 1, [1]"
+        assert (path, message) == ("$.c", f"{json.dumps(wrong)} is none of the choices: 1, [1]")
     assert parameters_faults(only_one, {"c": 1, "k": True}) == [("$.k", "true is not the constant 1")]
     assert parameters_faults(only_one, {"c": 1, "k": 1.0}) == []
 

@@ -56,10 +56,8 @@ def test_trials_are_numbered_from_zero_without_a_gap() -> None:
     told = given.search_running()
     assert suggest(told, 1) == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
     assert suggest(told, -1)[0] is Outcome.DUPLICATE
-    assert suggest(told, 0) == BOTH_APPLIED
-    assert suggest(told, 0) == [Outcome.DUPLICATE, Outcome.OVERTAKEN]
-    assert suggest(told, 1) == BOTH_APPLIED
-    assert [trial.number for trial in told.search.trials] == [0, 1]
+    assert (suggest(told, 0), suggest(told, 0)) == (BOTH_APPLIED, [Outcome.DUPLICATE, Outcome.OVERTAKEN])
+    assert (suggest(told, 1), [trial.number for trial in told.search.trials]) == (BOTH_APPLIED, [0, 1])
     assert told.search.trials[1].parameters == {"lr": 0.1}
 
 
@@ -72,24 +70,19 @@ def test_no_more_trials_run_than_allowed_and_a_slot_is_opened_by_the_end_of_the_
     given.finish(told, 1, 0.5)
     first_end = told.next_offset - 1
     assert told.search.next_trial == 2
-    assert suggest(told, 2) == BOTH_APPLIED
-    assert told.search.active == {0, 2}
+    assert (suggest(told, 2), told.search.active) == (BOTH_APPLIED, {0, 2})
     given.finish(told, 0, 0.6)
-    assert told.search.opened == [2, 2, first_end, told.next_offset - 1]
-    assert told.search.ends == [1, 0]
+    assert (told.search.opened, told.search.ends) == ([2, 2, first_end, told.next_offset - 1], [1, 0])
     assert [trial.ended_at for trial in told.search.trials[:2]] == [told.next_offset - 1, first_end]
 
 
 def test_a_trial_ends_only_after_its_task_and_once() -> None:
     told = given.task_queued()
     assert told.tell(given.over(0, 0.5)) == OVERTAKEN
-    told.tell(given.assigned())
-    told.tell(given.begun())
+    told.each(given.assigned(), given.begun())
     assert told.tell(given.over(0, 0.5)) == OVERTAKEN
-    told.tell(given.report(1, 0.25))
-    told.tell(given.ended())
-    assert told.tell(given.over(0, 0.5)) == APPLIED
-    assert told.tell(given.over(0, 0.9)) == DUPLICATE
+    told.each(given.report(1, 0.25), given.ended())
+    assert told.each(given.over(0, 0.5), given.over(0, 0.9)) == APPLIED + DUPLICATE
     for never_suggested in (-1, 1, 99):
         assert told.tell(given.over(never_suggested, 0.5)) == OVERTAKEN
     trial = told.search.trials[0]
@@ -114,9 +107,7 @@ def test_the_best_trial_is_the_first_with_the_best_value() -> None:
 def test_only_a_trial_that_succeeded_can_be_the_best() -> None:
     for how in TrialStatus:
         told = given.task_queued()
-        told.tell(given.assigned())
-        told.tell(given.ended())
-        told.tell(given.over(0, 0.99, how))
+        told.each(given.assigned(), given.ended(), given.over(0, 0.99, how))
         assert told.search.best == (0 if how is TrialStatus.SUCCEEDED else None), how
 
 
@@ -133,8 +124,7 @@ def test_a_search_with_all_its_trials_waits_for_their_ends_and_is_done() -> None
     assert told.search.next_trial is None
     assert told.tell(end()) == OVERTAKEN
     given.finish(told, 1, 0.5)
-    assert told.tell(end()) == APPLIED
-    assert (told.search.status, told.stream.closed) == (SearchStatus.DONE, True)
+    assert (told.tell(end()), told.search.status, told.stream.closed) == (APPLIED, SearchStatus.DONE, True)
     assert told.search.ended_ms == given.FIRST_MS + told.next_offset - 1
 
 
@@ -142,8 +132,7 @@ def test_an_exhausted_tuner_ends_the_suggestions() -> None:
     told = given.search_running()
     assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
     suggest(told, 0)
-    assert told.tell(SearchExhausted(trials=0)) == OVERTAKEN
-    assert told.tell(SearchExhausted(trials=1)) == APPLIED
+    assert told.each(SearchExhausted(trials=0), SearchExhausted(trials=1)) == OVERTAKEN + APPLIED
     assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
     assert told.search.status is SearchStatus.TUNER_NO_MORE_TRIAL
     assert suggest(told, 1)[0] is Outcome.OVERTAKEN
@@ -156,13 +145,10 @@ def test_an_exhausted_tuner_ends_the_suggestions() -> None:
 def test_a_stopping_search_takes_no_new_trials_and_waits_for_those_it_has(event: Message) -> None:
     told = given.search_running()
     suggest(told, 0)
-    assert told.tell(event) == APPLIED
-    assert told.tell(STOP) == DUPLICATE
-    assert told.tell(FAIL) == DUPLICATE
+    assert told.each(event, STOP, FAIL) == APPLIED + DUPLICATE * 2
     assert (told.search.status, told.search.next_trial) == (SearchStatus.STOPPING, None)
     assert suggest(told, 1)[0] is Outcome.OVERTAKEN
-    assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
-    assert told.tell(end(SearchStatus.STOPPED)) == OVERTAKEN
+    assert told.each(SearchExhausted(trials=1), end(SearchStatus.STOPPED)) == OVERTAKEN * 2
     cancel(told, 0)
     for status in (SearchStatus.RUNNING, SearchStatus.STOPPING, SearchStatus.NO_MORE_TRIAL):
         assert told.tell(end(status)) == OVERTAKEN
@@ -177,8 +163,7 @@ def test_why_a_search_stops_is_kept_and_one_whose_trials_are_all_suggested_can_b
     ):
         told = given.search_running(max_trials=1)
         suggest(told, 0)
-        assert told.tell(event) == APPLIED
-        assert (told.search.stop_reason, told.search.failure) == (reason, failure)
+        assert (told.tell(event), told.search.stop_reason, told.search.failure) == (APPLIED, reason, failure)
         cancel(told, 0)
         assert told.tell(end(SearchStatus.STOPPED)) == APPLIED
 

@@ -27,9 +27,7 @@ def search_of_two(values: list[list[Figure | None]]) -> given.Told:
     told = given.search_running(max_trials=100, concurrency=1, objectives=BOTH)
     for number, found in enumerate(values):
         told.tell(given.suggested(number), given.submitted(number))
-        told.tell(given.assigned(number))
-        told.tell(given.begun(number))
-        told.tell(given.ended(trial=number))
+        told.each(given.assigned(number), given.begun(number), given.ended(trial=number))
         status = TrialStatus.FAILED if None in found else TrialStatus.SUCCEEDED
         told.tell(TrialEnded(trial=number, status=status, values=found))
     return told
@@ -46,8 +44,7 @@ def test_a_trial_that_no_other_beats_is_of_the_front_and_leaves_it_when_beaten()
 @pytest.mark.parametrize("odd", [None, "nan", "inf", "-inf"])
 def test_a_value_that_is_missing_or_not_finite_is_kept_and_beats_nobody(odd: Figure | None) -> None:
     told = search_of_two([[0.5, 9.0], [0.9, odd], [0.7, 9.5]])
-    assert told.search.front == [0, 2]
-    assert told.search.trials[1].values == [0.9, odd]
+    assert (told.search.front, told.search.trials[1].values) == ([0, 2], [0.9, odd])
     again = load(pack(told.stream), AGGREGATES).root
     assert again is not None
     assert (again.front, again.trials[1].values) == ([0, 2], [0.9, odd])
@@ -63,9 +60,7 @@ def test_the_front_is_that_of_comparing_all_with_all(points: Any, directions: li
     told = given.search_running(max_trials=100, concurrency=1, objectives=objectives)
     for number, point in enumerate(points):
         told.tell(given.suggested(number), given.submitted(number))
-        told.tell(given.assigned(number))
-        told.tell(given.begun(number))
-        told.tell(given.ended(trial=number))
+        told.each(given.assigned(number), given.begun(number), given.ended(trial=number))
         values: list[Figure | None] = [float(value) for value in point]
         told.tell(TrialEnded(trial=number, status=TrialStatus.SUCCEEDED, values=values))
     assert told.search.front == [
@@ -76,13 +71,14 @@ def test_the_front_is_that_of_comparing_all_with_all(points: Any, directions: li
 
 
 def test_an_objective_is_the_number_of_its_name_or_the_first_one() -> None:
-    for names, deciding, others, found in (
+    cases: tuple[tuple[list[str], float | None, Any, list[Any]], ...] = (
         *((["default"], 0.5, {}, [0.5]), (["default"], None, {"f1": 0.5}, [None])),
         *((["f1"], None, {"f1": 0.5}, [0.5]), (["f1"], 0.25, {}, [0.25])),
         *((["f1"], 0.25, {"f1": 0.5}, [0.5]), (["f1", "loss"], 0.25, {"loss": "nan"}, [0.25, "nan"])),
         (["f1", "loss"], None, {"f1": 0.5}, [0.5, None]),
         (["f1", "default"], 0.25, {"f1": 0.5}, [0.5, 0.25]),
-    ):
+    )
+    for names, deciding, others, found in cases:
         assert values_of(names, deciding, others) == found
 
 

@@ -42,8 +42,7 @@ def begin(told: given.Told, trial: int, start: Start | None) -> list[Any]:
     search = told.search
     events = suggestions.suggestion(search, trial, {"lr": 0.5}, search.opened[trial], start=start)
     assert set(told.tell(*events)) == {Outcome.APPLIED}
-    told.tell(given.assigned(trial))
-    told.tell(given.begun(trial))
+    told.each(given.assigned(trial), given.begun(trial))
     return events
 
 
@@ -60,8 +59,7 @@ def ended_at_its_rung(told: given.Told) -> None:
         told.tell(given.report(step, 0.1 * step))
     (stop,) = react(told)
     assert stop == TaskStopRequested(task_id=told.task().task_id, reason="step_limit")
-    told.tell(saved(2, 3))
-    told.tell(given.ended(AttemptEnd.CANCELLED))
+    told.each(saved(2, 3), given.ended(AttemptEnd.CANCELLED))
     (over,) = react(told)
     assert over == TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.2)
 
@@ -89,8 +87,7 @@ def test_a_promoted_trial_continues_the_checkpoint_of_the_one_before_with_a_high
     assert submitted.checkpoint == suggested.from_checkpoint.checkpoint == told.search.trials[0].checkpoint
     assert submitted.step_limit == 9
     trial = told.search.trials[1]
-    assert (trial.from_trial, trial.step_limit) == (0, 9)
-    assert trial.from_checkpoint == submitted.checkpoint
+    assert (trial.from_trial, trial.step_limit, trial.from_checkpoint) == (0, 9, submitted.checkpoint)
 
 
 def test_a_promoted_trial_of_one_without_a_checkpoint_begins_with_the_first_step() -> None:
@@ -184,8 +181,7 @@ def test_a_rerun_says_of_each_trial_which_one_it_continues_and_how_far() -> None
         given.finish(told, trial, 0.5)
     command = rerun_command(told.search, given.STREAM, 9)
     starts = [{"from_trial": None, "step_limit": 3}, {"from_trial": 0, "step_limit": 9}]
-    assert command.tuner.options["starts"] == starts
-    assert command.tuner.options["budget_parameter"] == "epochs"
+    assert (command.tuner.options["starts"], command.tuner.options["budget_parameter"]) == (starts, "epochs")
     assert check_tuner(SPACE, command.tuner.model_dump(mode="json")) == []
 
 

@@ -30,8 +30,7 @@ def test_a_good_search_is_accepted_and_started_in_one_decision() -> None:
     assert accepted_ == CommandAccepted(command_id="c-1", source=published(1).source)
     assert isinstance(begun_, messages.SearchStarted)
     assert (begun_.command_id, begun_.seed, begun_.search.seed) == ("c-1", 5, 5)
-    assert begun_.search.max_trials == 20
-    assert (react(told), react(told)) == ([accepted_, begun_], [])
+    assert (begun_.search.max_trials, react(told), react(told)) == (20, [accepted_, begun_], [])
     told = given.Told()
     answered(told, published(1))
     assert told.search.seed == default_seed(given.STREAM) != default_seed("other"), "whoever decides"
@@ -121,14 +120,11 @@ def test_the_same_command_published_twice_is_answered_twice_alike_each_with_its_
 
 def test_publications_that_wait_together_are_all_answered_and_a_stream_has_one_search() -> None:
     told = given.Told()
-    told.tell(published(1))
-    told.tell(published(2, command_id="c-1", digest="digest-1"))
-    told.tell(published(3))
+    told.each(published(1), published(2, command_id="c-1", digest="digest-1"), published(3))
     assert [type(event) for event in react(told)] == [CommandAccepted, messages.SearchStarted]
     assert react(told) == [given.accepted(1, place=2).model_copy(update={"source": published(2).source})]
     assert refusal(react(told)) == ("already_exists", "$partitionkey", 3)
-    assert react(told) == []
-    assert told.search.spec.max_trials == 20
+    assert (react(told), told.search.spec.max_trials) == ([], 20)
 
 
 @pytest.mark.parametrize("answers_first", [True, False])
@@ -200,8 +196,7 @@ def test_a_stopping_search_ends_its_tasks_then_its_trials_then_itself() -> None:
     told = given.search_running()
     told.tell(given.suggested(0), given.submitted(0))
     told.tell(given.suggested(1), given.submitted(1))
-    told.tell(given.assigned(0))
-    told.tell(given.begun(0))
+    told.each(given.assigned(0), given.begun(0))
     answered(told, published(2, STOP, {}))
     stops = [TaskStopRequested(task_id=given.task_id(trial), reason="user") for trial in (0, 1)]
     assert react(told) == stops

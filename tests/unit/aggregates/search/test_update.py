@@ -80,10 +80,10 @@ def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
     for at, (count, begun) in enumerate(((1, 1), (99, 4)), 2):
         event = the(messages.TrialsRequested, command(told, at, messages.RequestTrials, count=count))
         assert (event.command_id, event.change, event.count) == (f"c-{at}", at - 1, begun)
-    for limits in ({"max_trials": 1}, {}):
-        told = given.search_running(**limits)
+    for exhausted in (False, True):
+        told = given.search_running(max_trials=4 if exhausted else 1)
         suggest(told, 0)
-        told.tell(*([] if limits else suggestions.exhausted(told.search, 2)))
+        told.tell(*(suggestions.exhausted(told.search, 2) if exhausted else []))
         assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
 
 
@@ -153,17 +153,14 @@ def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_i
     told = given.task_active()
     told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
     assert [type(event) for event in react(told)] == [CommandAccepted, messages.SearchPaused]
-    assert react(told) == [TaskHeld(task_id=given.task_id(0), hold=1)]
-    assert react(told) == []
+    assert (react(told), react(told)) == ([TaskHeld(task_id=given.task_id(0), hold=1)], [])
     told.tell(given.ended(AttemptEnd.PREEMPTED))
     assert react(told) == []
     told.tell(published(3, messages.ResumeSearch.wire_type(), {}))
     react(told)
     assert react(told) == [TaskReleased(task_id=given.task_id(0), hold=1)]
-    told.tell(given.assigned(placement=2))
-    told.tell(given.begun(placement=2))
-    told.tell(given.report(0, 0.5, final=True, placement=2))
-    told.tell(given.ended(placement=2))
+    told.each(given.assigned(placement=2), given.begun(placement=2))
+    told.each(given.report(0, 0.5, final=True, placement=2), given.ended(placement=2))
     assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.SUCCEEDED, value=0.5)]
     assert len(told.search.trials) == 1
 
@@ -197,8 +194,7 @@ def test_a_trial_that_a_user_stops_is_canceled_and_the_search_goes_on() -> None:
 def test_a_final_value_that_is_in_the_log_before_a_stop_counts() -> None:
     """D6: a stop drains to a recorded point."""
     told = given.task_active()
-    told.tell(given.report(3, 0.75, final=True))
-    told.tell(published(2, "trackside.stop-search.v1", {}))
+    told.each(given.report(3, 0.75, final=True), published(2, "trackside.stop-search.v1", {}))
     react(told)
     react(told)
     told.tell(given.ended(AttemptEnd.CANCELLED))
@@ -245,8 +241,7 @@ def test_a_limit_that_the_log_found_too_early_is_said_again_a_little_later() -> 
     found.set("s", 100)
     found.set("other", None)
     assert (found.next_ms(), found.pop_due(99, lambda _: False)) == (100, [])
-    assert found.pop_due(100, lambda _: True) == []
-    assert found.pop_due(120, lambda _: False) == ["s"]
+    assert (found.pop_due(100, lambda _: True), found.pop_due(120, lambda _: False)) == ([], ["s"])
     found.set("s", 100)
     assert (found.next_ms(), found.pop_due(121, lambda _: False)) == (120 + AGAIN_MS, [])
     found.set("s", 110)

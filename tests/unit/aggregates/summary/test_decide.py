@@ -60,8 +60,7 @@ def test_a_directory_is_registered_once_under_an_id_of_its_own() -> None:
     other = decided(found().stream, RegisterSummaryDirectory(base="/data", path="runs/2"))
     assert isinstance(other, Problem) and other.code == "already_exists"
     ids = {directory_job_id(b"/a", b"b/c"), directory_job_id(b"/a/b", b"c"), task_job_id("b/c")}
-    assert len(ids) == 3
-    assert directory_job_id(b"/a", b"\xff") == directory_job_id(b"/a", b"\xff")
+    assert (len(ids), directory_job_id(b"/a", b"\xff")) == (3, directory_job_id(b"/a", b"\xff"))
 
 
 @pytest.mark.parametrize(
@@ -77,8 +76,7 @@ def test_only_quarantined_files_are_retried_and_an_unknown_one_is_refused_with_t
     told = found()
     tell(told, indexed(0, 10), indexed(0, 4, "other"), quarantined(10))
     (event,) = decided(told.stream, RetrySummaryFile())
-    assert (event.file, event.change) == (A, 1)
-    assert decided(told.stream, RetrySummaryFile(file="other")) == []
+    assert (event.file, event.change, decided(told.stream, RetrySummaryFile(file="other"))) == (A, 1, [])
     problem = decided(told.stream, RetrySummaryFile(file="othr"))
     assert problem.code == "unknown_summary_file"
     assert "other" in problem.message
@@ -163,8 +161,7 @@ def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None
     told = found()
     tell(told, indexed(0, 10))
     before = repr(job(told))
-    assert tell(told, event) == [outcome]
-    assert (repr(job(told)) != before) == (outcome is Outcome.APPLIED)
+    assert (tell(told, event), repr(job(told)) != before) == ([outcome], outcome is Outcome.APPLIED)
 
 
 def test_files_are_numbered_in_the_order_of_the_log_and_a_replaced_one_anew() -> None:
@@ -214,8 +211,7 @@ def test_what_is_as_it_was_again_needs_no_new_bytes() -> None:
     assert job(told).files[A].status is SummaryFileStatus.INDEXED
     tell(told, vanished())
     assert tell(told, indexed(9, 9)) == [Outcome.OVERTAKEN]
-    assert tell(told, indexed(10, 10)) == [Outcome.APPLIED]
-    assert job(told).status.value == "ACTIVE"
+    assert (tell(told, indexed(10, 10)), job(told).status.value) == ([Outcome.APPLIED], "ACTIVE")
 
 
 def test_a_job_has_a_limit_of_files() -> None:

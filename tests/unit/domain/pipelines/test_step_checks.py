@@ -93,14 +93,13 @@ def test_a_text_with_the_beginning_of_a_reference_is_the_value_of_a_parameter() 
 
 
 def test_a_field_that_steps_have_elsewhere_is_refused_with_the_one_they_have_here() -> None:
-    for fields, expected in (
-        *(
-            ({name: ["prepare"]}, f"unknown field {name!r}; did you mean {ours!r}?")
-            for name, ours in STEP_NAMES.items()
-        ),
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"inputs": ["prepare"]}, "did you mean 'needs'? inputs are artifacts"),
         ({"inputs": "prepare"}, "such as {data: ${STEP.artifacts.data}}, got str"),
-    ):
+    ]
+    for name, ours in STEP_NAMES.items():
+        cases.append(({name: ["prepare"]}, f"unknown field {name!r}; did you mean {ours!r}?"))
+    for fields, expected in cases:
         steps = [step("prepare"), step("train", **fields)]
         found = command_of(StartPipelineRun.wire_type(), {"pipeline": {"steps": steps}})
         assert isinstance(found, Problem)
