@@ -2,20 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from tests.aggregates.repeat import decide, evolve
+from tests.aggregates.repeat import decide, evolve, messages
 from tests.aggregates.repeat.causes import RepeatCausality
 from tests.aggregates.repeat.invariants import RepeatInvariants
-from tests.aggregates.repeat.messages import (
-    ExtendRepeat,
-    RepeatArchived,
-    RepeatEnded,
-    RepeatExtended,
-    RepeatExtensionAnswered,
-    RepeatStarted,
-    RepeatStopRequested,
-    StartRepeat,
-    StopRepeat,
-)
 from tests.aggregates.repeat.rows import RepeatRows
 from tests.aggregates.repeat.spec import SPECS, stop_command
 from tests.aggregates.repeat.state import Repeat
@@ -37,26 +26,26 @@ class RepeatType(AggregateType[Repeat]):
 
     kind = "repeat"
     state = Repeat
-    begins_with = RepeatStarted
-    ends_with = RepeatArchived
+    begins_with = messages.RepeatStarted
+    ends_with = messages.RepeatArchived
     events = (
-        *(RepeatStarted, RepeatExtended, RepeatStopRequested),
-        *(RepeatEnded, RepeatExtensionAnswered, RepeatArchived),
+        *(messages.RepeatStarted, messages.RepeatExtended, messages.RepeatStopRequested),
+        *(messages.RepeatEnded, messages.RepeatExtensionAnswered, messages.RepeatArchived),
     )
     commands: Mapping[type[Command], Handler] = {
-        StartRepeat: decide.start,
-        ExtendRepeat: decide.extend,
-        StopRepeat: decide.stop,
+        messages.StartRepeat: decide.start,
+        messages.ExtendRepeat: decide.extend,
+        messages.StopRepeat: decide.stop,
     }
-    mailed = (RepeatEnded,)
-    may_be_too_late = (RepeatStopRequested,)
+    mailed = (messages.RepeatEnded,)
+    may_be_too_late = (messages.RepeatStopRequested,)
     causes = RepeatCausality()
     invariants = RepeatInvariants
     specs = SPECS
     rows = (RepeatRows(),)
     view = VIEW
 
-    def begin(self, stream_id: str, event: RepeatStarted, record: Record) -> Repeat:
+    def begin(self, stream_id: str, event: messages.RepeatStarted, record: Record) -> Repeat:
         return evolve.begin(stream_id, event, record)
 
     def evolve(self, root: Repeat, tasks: dict[str, Task], record: Record) -> Outcome:
@@ -80,7 +69,7 @@ class RepeatType(AggregateType[Repeat]):
     def outgoing(self, root: Repeat) -> Iterable[OutgoingCommand]:
         if not root.asks:
             return []
-        asked = ExtendRepeat(more=1)
+        asked = messages.ExtendRepeat(more=1)
         return [
             OutgoingCommand(
                 root.spec.extends, root.ended_at, asked.wire_type(), asked.model_dump(mode="json")

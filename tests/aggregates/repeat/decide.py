@@ -2,20 +2,8 @@
 
 from collections.abc import Iterator
 
+from tests.aggregates.repeat import messages
 from tests.aggregates.repeat.evolve import end_of
-from tests.aggregates.repeat.messages import (
-    ExtendRepeat,
-    RepeatArchived,
-    RepeatEnded,
-    RepeatExtended,
-    RepeatExtensionAnswered,
-    RepeatSpec,
-    RepeatStarted,
-    RepeatStatus,
-    RepeatStopRequested,
-    StartRepeat,
-    StopRepeat,
-)
 from tests.aggregates.repeat.state import GOES_ON, Repeat, repeat_of
 from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
@@ -34,35 +22,39 @@ MOST_TASKS = 100
 
 
 def start(
-    stream: Stream, wanted: StartRepeat, command_id: str, lookup: Lookup
+    stream: Stream, wanted: messages.StartRepeat, command_id: str, lookup: Lookup
 ) -> list[Event] | tuple[Problem, ...]:
     """Begins a repeat, unless its stream is taken or no worker knows the type of its task."""
     found = (check_not_begun(stream), type_problem(lookup.capabilities, wanted.task_type, "$.task_type"))
     problems = tuple(problem for problem in found if problem is not None)
-    spec = RepeatSpec(**{name: getattr(wanted, name) for name in RepeatSpec.model_fields})
-    return problems or [RepeatStarted(command_id=command_id, repeat=spec)]
+    spec = messages.RepeatSpec(**{name: getattr(wanted, name) for name in messages.RepeatSpec.model_fields})
+    return problems or [messages.RepeatStarted(command_id=command_id, repeat=spec)]
 
 
-def extend(stream: Stream, wanted: ExtendRepeat, command_id: str, lookup: Lookup) -> list[Event] | Problem:
+def extend(
+    stream: Stream, wanted: messages.ExtendRepeat, command_id: str, lookup: Lookup
+) -> list[Event] | Problem:
     """Extends a repeat, unless it was stopped or is archived."""
     repeat = repeat_of(stream)
     if repeat is None:
         return no_aggregate(stream, "repeat")
     if repeat.status not in GOES_ON or repeat.archived:
         return _over(repeat)
-    return [RepeatExtended(command_id=command_id, times=repeat.times + wanted.more)]
+    return [messages.RepeatExtended(command_id=command_id, times=repeat.times + wanted.more)]
 
 
-def stop(stream: Stream, wanted: StopRepeat, command_id: str, lookup: Lookup) -> list[Event] | Problem:
+def stop(
+    stream: Stream, wanted: messages.StopRepeat, command_id: str, lookup: Lookup
+) -> list[Event] | Problem:
     """Stops a repeat."""
     repeat = repeat_of(stream)
     if repeat is None:
         return no_aggregate(stream, "repeat")
     if repeat.over:
         return _over(repeat)
-    if repeat.status is RepeatStatus.STOPPING:
+    if repeat.status is messages.RepeatStatus.STOPPING:
         return []
-    return [RepeatStopRequested(command_id=command_id, reason=wanted.reason)]
+    return [messages.RepeatStopRequested(command_id=command_id, reason=wanted.reason)]
 
 
 def lacking(stream: Stream[Repeat]) -> Iterator[Proposal]:
@@ -72,9 +64,9 @@ def lacking(stream: Stream[Repeat]) -> Iterator[Proposal]:
         return
     end = None if repeat.open else end_of(repeat)
     if end is not None:
-        ended = RepeatEnded(status=end, finished=repeat.finished)
+        ended = messages.RepeatEnded(status=end, finished=repeat.finished)
         yield Proposal("end repeat", [ended], repeat.changed_at, traceparent)
-    elif repeat.status is RepeatStatus.STOPPING:
+    elif repeat.status is messages.RepeatStatus.STOPPING:
         running = [name for name in sorted(repeat.open) if not stream.tasks[name].stop_reason]
         if running:
             stops = [TaskStopRequested(task_id=name, reason="user") for name in running]
@@ -89,7 +81,7 @@ def extension_answered(stream: Stream[Repeat], find: FindStream) -> Iterator[Pro
     command = answer_of(stream, repeat.ended_at, find(repeat.spec.extends)) if repeat.asks else None
     if command is not None:
         refused = "" if command.answer is None else command.answer.code
-        answered = RepeatExtensionAnswered(asked_at=repeat.ended_at, refused=refused)
+        answered = messages.RepeatExtensionAnswered(asked_at=repeat.ended_at, refused=refused)
         at = command.publications[0].answered_at
         yield Proposal("note answer", [answered], at, stream.traceparent, repeat.spec.extends)
 
@@ -98,7 +90,7 @@ def due(stream: Stream[Repeat], now_ms: int) -> Iterator[Proposal]:
     """Yields the end of the time in which it can be extended."""
     repeat = stream.root
     if repeat.due_ms is not None and now_ms >= repeat.due_ms:
-        archived = RepeatArchived(due_ms=repeat.due_ms)
+        archived = messages.RepeatArchived(due_ms=repeat.due_ms)
         yield Proposal("archive repeat", [archived], repeat.changed_at, stream.traceparent)
 
 

@@ -1,14 +1,6 @@
 """What each event does to a repeat."""
 
-from tests.aggregates.repeat.messages import (
-    RepeatArchived,
-    RepeatEnded,
-    RepeatExtended,
-    RepeatExtensionAnswered,
-    RepeatStarted,
-    RepeatStatus,
-    RepeatStopRequested,
-)
+from tests.aggregates.repeat import messages
 from tests.aggregates.repeat.state import GOES_ON, Repeat
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
@@ -16,7 +8,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 
 
-def begin(repeat_id: str, event: RepeatStarted, record: Record) -> Repeat:
+def begin(repeat_id: str, event: messages.RepeatStarted, record: Record) -> Repeat:
     """Makes the repeat of a RepeatStarted event."""
     return Repeat(
         repeat_id, event.repeat, event.repeat.times, record.append_time_ms, changed_at=record.offset
@@ -54,15 +46,15 @@ def evolve(repeat: Repeat, record: Record) -> Outcome:
 def _evolve(repeat: Repeat, record: Record) -> Outcome:
     event = record.message
     match event:
-        case RepeatExtended():
+        case messages.RepeatExtended():
             return _extended(repeat, event)
-        case RepeatStopRequested():
+        case messages.RepeatStopRequested():
             return _stop_requested(repeat, event, record)
-        case RepeatEnded():
+        case messages.RepeatEnded():
             return _ended(repeat, event, record)
-        case RepeatExtensionAnswered():
+        case messages.RepeatExtensionAnswered():
             return _extension_answered(repeat, event)
-        case RepeatArchived():
+        case messages.RepeatArchived():
             if event.due_ms != repeat.due_ms or record.append_time_ms < event.due_ms:
                 return Outcome.OVERTAKEN
             repeat.archived = True
@@ -71,25 +63,25 @@ def _evolve(repeat: Repeat, record: Record) -> Outcome:
             return Outcome.DUPLICATE
 
 
-def _extended(repeat: Repeat, event: RepeatExtended) -> Outcome:
+def _extended(repeat: Repeat, event: messages.RepeatExtended) -> Outcome:
     if repeat.status not in GOES_ON or event.times <= repeat.times:
         return Outcome.OVERTAKEN
     repeat.times = event.times
-    repeat.status = RepeatStatus.RUNNING
+    repeat.status = messages.RepeatStatus.RUNNING
     repeat.ended_at, repeat.extension = -1, None
     return Outcome.APPLIED
 
 
-def _stop_requested(repeat: Repeat, event: RepeatStopRequested, record: Record) -> Outcome:
-    if repeat.status is not RepeatStatus.RUNNING:
+def _stop_requested(repeat: Repeat, event: messages.RepeatStopRequested, record: Record) -> Outcome:
+    if repeat.status is not messages.RepeatStatus.RUNNING:
         return Outcome.OVERTAKEN
-    repeat.status = RepeatStatus.STOPPING
+    repeat.status = messages.RepeatStatus.STOPPING
     repeat.stop_reason = event.reason or "user"
     repeat.stopped_at = record.offset
     return Outcome.APPLIED
 
 
-def _ended(repeat: Repeat, event: RepeatEnded, record: Record) -> Outcome:
+def _ended(repeat: Repeat, event: messages.RepeatEnded, record: Record) -> Outcome:
     if repeat.over or repeat.open or event.status is not end_of(repeat):
         return Outcome.OVERTAKEN
     repeat.status = event.status
@@ -97,15 +89,15 @@ def _ended(repeat: Repeat, event: RepeatEnded, record: Record) -> Outcome:
     return Outcome.APPLIED
 
 
-def _extension_answered(repeat: Repeat, event: RepeatExtensionAnswered) -> Outcome:
+def _extension_answered(repeat: Repeat, event: messages.RepeatExtensionAnswered) -> Outcome:
     if not repeat.asks or event.asked_at != repeat.ended_at:
         return Outcome.OVERTAKEN
     repeat.extension = event.refused
     return Outcome.APPLIED
 
 
-def end_of(repeat: Repeat) -> RepeatStatus | None:
+def end_of(repeat: Repeat) -> messages.RepeatStatus | None:
     """Returns how a repeat without open runs ends now; None if it goes on."""
     if repeat.submitted == repeat.times:
-        return RepeatStatus.DONE
-    return RepeatStatus.STOPPED if repeat.status is RepeatStatus.STOPPING else None
+        return messages.RepeatStatus.DONE
+    return messages.RepeatStatus.STOPPED if repeat.status is messages.RepeatStatus.STOPPING else None

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from tests.unit.domain.given import STREAM, Told
+from tests.unit.domain.given import STREAM, Told, received
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
+from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import REFUSAL_CODES
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
@@ -28,20 +28,9 @@ SPEC: dict[str, Any] = {
 }
 
 
-def published(
-    at: int, command_type: str = START, body: dict[str, Any] | None = None, **changed: Any
-) -> CommandReceived:
+def published(at: int, command_type: str = START, body: Any = None, **changed: Any) -> CommandReceived:
     """Returns a command that was read at an offset of the commands topic; `c-<at>` is its id."""
-    fields: dict[str, Any] = {
-        "command_id": f"c-{at}",
-        "command_type": command_type,
-        "body": SPEC if body is None else body,
-        "digest": f"digest-{at}",
-        "source": Source(topic="trackside.commands", partition=0, offset=at),
-        "publisher": "",
-        "rules": RULES,
-    }
-    return CommandReceived(**{**fields, **changed})
+    return received(at, command_type=command_type, body=SPEC if body is None else body, **changed)
 
 
 def react(told: Told, capabilities: Capabilities = CAPABILITIES) -> list[Event]:
@@ -65,7 +54,6 @@ def place(told: Told, task_id: str, stream: str = STREAM) -> Json:
 def end_attempt(
     told: Told, token: Json, end: AttemptEnd = AttemptEnd.FINISHED, result: Any = None, stream: str = STREAM
 ) -> None:
-    """Lets the worker of a placement say how the attempt has ended."""
     ended = AttemptEnded.model_validate({**token, "end": end, "result": result})
     told.tell(ended, role="worker", stream=stream)
 
@@ -76,7 +64,6 @@ def answered(told: Told, command: CommandReceived, capabilities: Capabilities = 
 
 
 def of_kind(kind: type[E], events: Iterable[object]) -> list[E]:
-    """Returns the events that are of this kind."""
     return [event for event in events if isinstance(event, kind)]
 
 

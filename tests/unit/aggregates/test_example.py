@@ -18,10 +18,8 @@ from tests.aggregates.repeat.messages import (
 )
 from tests.aggregates.repeat.state import repeat_of
 from tests.unit.dispatcher import harness
-from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams
+from trackside.domain.stream import Stream
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk.publication import Accepted, Refused
 from trackside.simulation.config import SimulationConfig
@@ -60,15 +58,12 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture
 async def log() -> AsyncIterator[MemoryLog]:
-    """Gives a log with a dispatcher, and a fleet that runs each task at once."""
     made = await harness.new_log()
     async with harness.dispatcher(made), harness.fleet(made, lambda parameters: float(parameters["run"])):
         yield made
 
 
-async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_to_its_newest_end(
-    log: MemoryLog,
-) -> None:
+async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_on(log: MemoryLog) -> None:
     client = harness.client_of(log)
     await client.publish(StartRepeat(task_type="noop", times=2), STREAM)
     first = await client.wait(STREAM, 60)
@@ -95,17 +90,6 @@ async def test_one_that_is_done_extends_another_one_and_has_its_answer_in_its_lo
     found = await client.state(other)
     assert found is not None and (found.root.times, found.root.finished) == (2, 2)
     assert (await verify_topics(log, harness.TOPICS)).findings == []
-
-
-async def test_its_runs_are_forgotten_although_it_is_not_closed(log: MemoryLog) -> None:
-    client, streams = harness.client_of(log), Streams(AGGREGATES)
-    await client.publish(StartRepeat(task_type="noop", times=3), STREAM)
-    await client.wait(STREAM, 60)
-    async for record in client.events(STREAM):
-        shrink(streams.fold(record)[0])
-    found = streams.by_id[STREAM]
-    assert (found.root.finished, found.tasks, found.closed) == (3, {}, False)
-    assert [found.is_settled(f"{STREAM}.{number}") for number in range(4)] == [True, True, True, False]
 
 
 async def test_its_time_limit_closes_it_and_then_it_cannot_be_extended(log: MemoryLog) -> None:

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.batch.test_decide import SUBMIT, body, tasks
-from tests.unit.aggregates.given import CAPABILITIES, SPEC, START, answered, published, react, refusal
+from tests.unit.aggregates.given import (
+    CAPABILITIES,
+    SPEC,
+    START,
+    answered,
+    of_kind,
+    published,
+    react,
+    refusal,
+)
 from tests.unit.domain.given import Told, record_of
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.batch.messages import BatchStarted
@@ -22,7 +31,6 @@ FACES_SERVE = replace(CAPABILITIES, services=frozenset({"faces"}))
 
 
 def answer_to(given: Json, kind: str = SUBMIT) -> Any:
-    """Returns code and path of the refusal of a command, and its message; None if it is accepted."""
     events = answered(Told(), published(1, kind, given), FACES_SERVE)
     if len(events) > 1:
         return None
@@ -35,8 +43,7 @@ def test_true_asks_for_a_service_with_its_defaults_and_false_for_none() -> None:
     told = Told()
     given = body([{"task_type": "faces", "service": True}, {"task_type": "digits", "service": False}])
     assert isinstance(answered(told, published(1, SUBMIT, given), FACES_SERVE)[-1], BatchStarted)
-    asked = [event.needs.service for event in react(told) if isinstance(event, TaskSubmitted)]
-    assert asked == [ServicePolicy(), None]
+    assert [event.needs.service for event in of_kind(TaskSubmitted, react(told))] == [ServicePolicy(), None]
 
 
 @pytest.mark.parametrize("rule", ["run_timeout_s", "queue_timeout_s", "retry"])
@@ -53,21 +60,16 @@ def test_a_service_has_no_time_limit_and_no_rules_for_tries(rule: str) -> None:
 TASK = "$.groups[0].tasks[0].task_type"
 
 
-@pytest.mark.parametrize(
-    ("given", "kind", "code", "path", "says"),
-    [
+def test_a_task_is_a_service_if_its_type_is_or_is_told_what_to_write() -> None:
+    for given, kind, code, path, says in (
         (body([{"task_type": "faces"}]), SUBMIT, "service_expected", TASK, "write `service: true`"),
         (body(tasks("a"), service=True), SUBMIT, "not_a_service", TASK, "`runner: service`"),
         (SPEC | {"service": True}, START, "bad_service", "$.service", "kind task"),
         (SPEC | {"task_type": "faces"}, START, "bad_service", "$.task_type", "kind task"),
-    ],
-)
-def test_a_task_is_a_service_if_its_type_is_one_and_else_the_refusal_says_what_to_write(
-    given: Json, kind: str, code: str, path: str, says: str
-) -> None:
-    found, where, message = answer_to(given, kind)
-    assert (found, where) == (code, path)
-    assert says in message
+    ):
+        found, where, message = answer_to(given, kind)
+        assert (found, where) == (code, path)
+        assert says in message
 
 
 def test_a_type_that_is_a_service_in_one_catalogue_only_is_accepted_either_way() -> None:

@@ -12,7 +12,6 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import StopSearch
 from trackside.cli.commands.submit import new_stream_id
-from trackside.contracts.message import Command
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.sdk.errors import SpecError
 from trackside.sdk.specs import parse_spec
@@ -25,16 +24,13 @@ def test_a_spec_file_becomes_a_command_of_its_aggregate(aggregate: AggregateType
     assert stop is None or type(stop) in aggregate.commands
 
 
-@pytest.mark.parametrize(
-    ("kind", "task", "command"),
-    [
+def test_a_stream_is_stopped_by_the_command_of_its_aggregate() -> None:
+    for kind, task, command in (
         ("search", "", StopSearch(reason="enough")),
         ("batch", "", StopTasks(reason="enough")),
         ("batch", "small", StopTasks(task="small", reason="enough")),
-    ],
-)
-def test_a_stream_is_stopped_by_the_command_of_its_aggregate(kind: str, task: str, command: Command) -> None:
-    assert AGGREGATES.stop_command(kind, task, "enough") == command
+    ):
+        assert AGGREGATES.stop_command(kind, task, "enough") == command
 
 
 def test_what_an_aggregate_cannot_stop_is_left_to_the_refusal_of_another_one() -> None:

@@ -20,29 +20,15 @@ METADATA: Json = {"format": "safetensors", "devices": ["cpu"], "metrics": {"accu
 
 
 def saved(task: str, **changed: Any) -> ArtifactSaved:
-    """Gives a model that the first placement of a task has saved."""
-    fields: Json = {
-        "task_id": task,
-        "attempt": 1,
-        "placement": 1,
-        "incarnation": "i-1",
-        "number": 1,
-        "version": 1,
-        "name": "weights",
-        "kind": "model",
-        "uri": f"store:sha256/{DIGEST}",
-        "sha256": DIGEST,
-        "size_bytes": 8,
-        "metadata": METADATA,
-    }
+    fields: Json = {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i-1", "number": 1}
+    fields |= {"version": 1, "name": "weights", "kind": "model", "uri": f"store:sha256/{DIGEST}"}
+    fields |= {"sha256": DIGEST, "size_bytes": 8, "metadata": METADATA}
     return ArtifactSaved.model_validate(fields | changed)
 
 
 def train(told: Told, trial: int, value: float, *models: ArtifactSaved, **ending: Any) -> None:
-    """Runs a trial to its end, whose task saves these; then its task is forgotten."""
     told.tell(suggestion(trial), task_of_trial(trial))
-    told.tell(assigned(trial))
-    told.tell(begun(trial))
+    told.each(assigned(trial), begun(trial))
     for model in models:
         told.tell(model)
     told.tell(ended(trial=trial))
@@ -78,8 +64,7 @@ def test_a_search_knows_the_newest_model_of_its_best_trial_after_its_task_is_for
     assert (model["stream"], model["task"], model["attempt"]) == (STREAM, task_id(1), 1)
     assert (model["artifact"]["source"], model["artifact"]["sha256"]) == (source, DIGEST)
     assert {name: model[name] for name in METADATA} == METADATA
-    assert found["best"][0]["model"] == model["artifact"]
-    assert list(told.search.models) == [1]
+    assert (found["best"][0]["model"], list(told.search.models)) == (model["artifact"], [1])
     told.tell(SearchEnded(status=SearchStatus.DONE, trials=3))
     shrink(told.stream)
     assert outcome(told.stream) == found
@@ -114,49 +99,37 @@ def test_a_search_of_two_objectives_keeps_the_models_of_its_front_only() -> None
     assert list(told.search.models) == [15]
 
 
-def test_metadata_of_another_form_are_left_out_of_a_model() -> None:
+def test_metadata_of_another_form_are_left_out_and_a_model_is_of_the_trial_that_has_saved_it() -> None:
     told = search_running(max_trials=1, concurrency=1)
     odd = {"format": 7, "devices": ["cpu", 1, "a b"], "metrics": {"x": "high", "y": True, "z": 2}}
     train(told, 0, 0.5, saved(task_id(0), metadata=odd))
     [model] = models_of_child(outcome(told.stream))
     assert (model["format"], model["devices"], model["metrics"]) == ("", ["cpu"], {"z": 2})
-
-
-def test_a_model_of_an_earlier_trial_of_the_same_task_is_not_of_the_later_one() -> None:
     told = search_running(max_trials=1, concurrency=1)
     told.tell(suggestion(0), task_of_trial(0))
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(saved(task_id(0)))
+    for event in (assigned(), begun(), saved(task_id(0))):
+        told.tell(event)
     told.search.trials[0].suggested_at = told.next_offset  # as if it was the next one in this task
-    told.tell(ended())
-    told.tell(TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.5))
+    told.each(ended(), TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.5))
     assert models_of_child(outcome(told.stream)) == []
 
 
 def finish_with(log: RunLog, name: str, **changed: Any) -> None:
-    """Ends a task of a run that saves a model."""
     token = log.place(name)
     log.tell(saved(token["task_id"], **changed), role="worker")
     log.finish(name)
 
 
 def test_a_run_knows_the_models_among_its_outputs_the_output_model_first() -> None:
-    log = started(
-        step("first"),
-        step("second", "first"),
-        outputs={"extra": "${first.artifacts.weights}", "model": "${second.artifacts.weights}", "n": 1},
-    )
+    outputs = {"extra": "${first.artifacts.weights}", "model": "${second.artifacts.weights}", "n": 1}
+    log = started(step("first"), step("second", "first"), outputs=outputs)
     finish_with(log, "first")
     finish_with(log, "second", sha256="cd" * 32, uri=f"store:sha256/{'cd' * 32}")
     found = outcome(log.stream)
     models = models_of_child(found)
-    assert [(each["task"], each["format"]) for each in models] == [
-        (f"{STREAM}.second", "safetensors"),
-        (f"{STREAM}.first", "safetensors"),
-    ]
-    assert models[0]["artifact"] == found["model"]
-    assert found["n"] == 1
+    assert [each["task"] for each in models] == [f"{STREAM}.second", f"{STREAM}.first"]
+    assert {each["format"] for each in models} == {"safetensors"}
+    assert (models[0]["artifact"], found["n"]) == (found["model"], 1)
 
 
 def test_a_run_whose_model_is_that_of_a_search_in_it_names_the_task_of_the_trial() -> None:

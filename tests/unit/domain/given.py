@@ -1,7 +1,7 @@
 """A log told event by event, folded as it goes: given these events, when this one, then that outcome."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
@@ -30,13 +30,9 @@ FIRST_MS = 1_700_000_000_000
 
 
 def spec(**changed: Any) -> SearchSpec:
-    """Gives a small search: 4 trials, 2 at a time, no retries of what failed."""
-    fields: dict[str, Any] = {
-        "task_type": "digits",
-        "space": {"lr": Uniform(type="uniform", low=0.0, high=1.0)},
-        "max_trials": 4,
-        "concurrency": 2,
-    }
+    fields: dict[str, Any] = {"task_type": "digits"}
+    fields |= {"space": {"lr": Uniform(type="uniform", low=0.0, high=1.0)}, "max_trials": 4}
+    fields |= {"concurrency": 2}
     return SearchSpec(**{**fields, **changed})
 
 
@@ -51,18 +47,9 @@ def record_of(
     """Gives a record as if it was read; the role is the first that may write it unless it is given."""
     written_by = sorted(message.written_by) if isinstance(message, Event) else []
     decision_id, index, count = decision or ("", 0, 1)
-    _, _, headers = encode(
-        Draft(
-            message=message,
-            id=f"m-{offset}",
-            source=f"trackside/{role or (written_by or ['nobody'])[-1]}/1",
-            stream=stream,
-            time="2026-01-31T12:00:00Z",
-            decision_id=decision_id,
-            index=index,
-            count=count,
-        )
-    )
+    about: dict[str, Any] = {"message": message, "id": f"m-{offset}", "stream": stream}
+    about |= {"decision_id": decision_id, "index": index, "count": count, "time": "2026-01-31T12:00:00Z"}
+    _, _, headers = encode(Draft(source=f"trackside/{role or (written_by or ['nobody'])[-1]}/1", **about))
     return Record("trackside.events", partition, offset, FIRST_MS + offset, Envelope(dict(headers)), message)
 
 
@@ -76,7 +63,6 @@ class Told:
     next_offset: int = 0
 
     def tell(self, *messages: Message, role: str = "", stream: str = STREAM) -> list[Outcome]:
-        """Appends messages as one decision (or one alone) and folds them."""
         name = f"d-{self.next_offset}" if len(messages) > 1 else ""
         found = []
         for index, message in enumerate(messages):
@@ -84,8 +70,11 @@ class Told:
             found.append(self.fold(record_of(message, self.next_offset, role, stream, place)))
         return found
 
+    def each(self, *messages: Message) -> list[Outcome]:
+        """Tells messages of which each is a decision of its own."""
+        return [self.tell(message)[0] for message in messages]
+
     def fold(self, record: Record) -> Outcome:
-        """Appends and folds a record at the next offset."""
         record.offset = self.next_offset
         record.append_time_ms = FIRST_MS + self.next_offset
         self.next_offset += 1
@@ -96,42 +85,31 @@ class Told:
 
     @property
     def now_ms(self) -> int:
-        """The append time that the next record will get."""
         return FIRST_MS + self.next_offset
 
     @property
     def stream(self) -> Stream:
-        """The stream that the tests are about."""
         return self.streams.by_id[STREAM]
 
     @property
     def search(self) -> Search:
-        """Its search."""
         found = search_of(self.stream)
         assert found is not None
         return found
 
     def task(self, trial: int = 0) -> Task:
-        """The task of a trial."""
         return self.stream.tasks[task_id(trial)]
 
 
 def task_id(trial: int) -> str:
-    """Names the task of a trial of the search."""
     return f"{STREAM}.{trial}"
 
 
 def received(number: int = 1, **changed: Any) -> CommandReceived:
-    """Gives a publication of a command, at offset `number` of the commands topic."""
-    fields: dict[str, Any] = {
-        "command_id": f"c-{number}",
-        "command_type": "trackside.start-search.v1",
-        "body": {},
-        "digest": f"digest-{number}",
-        "source": Source(topic="trackside.commands", partition=0, offset=number),
-        "publisher": "",
-        "rules": RULES,
-    }
+    fields: dict[str, Any] = {"command_id": f"c-{number}", "command_type": "trackside.start-search.v1"}
+    fields |= {"body": {}, "digest": f"digest-{number}"}
+    fields |= {"source": Source(topic="trackside.commands", partition=0, offset=number), "publisher": ""}
+    fields |= {"rules": RULES}
     return CommandReceived(**{**fields, **changed})
 
 
@@ -142,47 +120,37 @@ def accepted(number: int = 1, place: int | None = None) -> CommandAccepted:
 
 
 def started(**changed: Any) -> SearchStarted:
-    """Gives the start of the search."""
     return SearchStarted(command_id="c-1", search=spec(**changed), seed=7)
 
 
 def suggested(trial: int) -> TrialSuggested:
-    """Gives the suggestion of a trial."""
     return TrialSuggested(trial=trial, parameters={"lr": trial / 10}, seen=0)
 
 
 def submitted(trial: int | None = 0, **changed: Any) -> tasks.TaskSubmitted:
-    """Gives the task of a trial, as its suggestion brings it."""
-    fields: dict[str, Any] = {
-        "task_id": task_id(trial or 0),
-        "task_type": "digits",
-        "parameters": {"lr": (trial or 0) / 10},
-        "part": None if trial is None else Part(kind=TRIAL, number=trial),
-    }
+    fields: dict[str, Any] = {"task_id": task_id(trial or 0), "task_type": "digits"}
+    fields |= {"parameters": {"lr": (trial or 0) / 10}}
+    fields |= {"part": None if trial is None else Part(kind=TRIAL, number=trial)}
     return tasks.TaskSubmitted(**{**fields, **changed})
 
 
 def trial_of(task: Task) -> int | None:
-    """Gives the number of the trial that a task runs, or ran last."""
     return number_of(task.part, TRIAL)
 
 
 def assigned(
     trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1"
 ) -> tasks.TaskAssigned:
-    """Gives a placement on worker w1."""
     where = token(trial, attempt, placement, incarnation)
     return tasks.TaskAssigned(**where, worker_id="w1", device_ids=["cpu-0"], seen=0)
 
 
 def token(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1") -> dict[str, Any]:
-    """Gives the fields that name a placement."""
     where = {"attempt": attempt, "placement": placement, "incarnation": incarnation}
     return {"task_id": task_id(trial), **where}
 
 
 def begun(trial: int = 0, **which: Any) -> tasks.TaskAccepted:
-    """Gives the worker's word that it starts a placement."""
     return tasks.TaskAccepted(**token(trial, **which))
 
 
@@ -193,15 +161,11 @@ def adopted(
     worker: str = "w1",
     **which: Any,
 ) -> tasks.AttemptAdopted:
-    """Gives the word of a worker's next incarnation that it has a placement now."""
     where = token(trial, **which, incarnation=incarnation)
     return tasks.AttemptAdopted(**where, worker_id=worker, earlier=earlier)
 
 
-def status(
-    value: tasks.TaskStatus, trial: int = 0, interrupts: int = 0, **which: Any
-) -> tasks.TaskStatusChanged:
-    """Gives a phase of an attempt."""
+def status(value: Any, trial: int = 0, interrupts: int = 0, **which: Any) -> tasks.TaskStatusChanged:
     return tasks.TaskStatusChanged(**token(trial, **which), status=value, interrupts=interrupts)
 
 
@@ -220,56 +184,39 @@ def report(
     return tasks.MetricReported.model_validate({**at, "kind": kind, "value": value, **more})
 
 
-def ended(
-    end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED, trial: int = 0, **which: Any
-) -> tasks.AttemptEnded:
-    """Gives the end of an attempt."""
+def ended(end: Any = tasks.AttemptEnd.FINISHED, trial: int = 0, **which: Any) -> tasks.AttemptEnded:
     return tasks.AttemptEnded(**token(trial, **which), end=end)
 
 
-def recall(
-    trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
-) -> tasks.TaskRecallRequested:
+def recall(trial: int = 0, incarnation: str = "", **which: int) -> tasks.TaskRecallRequested:
     """Gives the scheduler's wish to have a placement back; it names no incarnation."""
-    return tasks.TaskRecallRequested(
-        task_id=task_id(trial), attempt=attempt, placement=placement, reason="free"
-    )
+    where = {"attempt": 1, "placement": 1, **which}
+    return tasks.TaskRecallRequested(task_id=task_id(trial), **where, reason="free")
 
 
-def preemption(
-    trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
-) -> tasks.TaskPreemptionRequested:
+def preemption(trial: int = 0, incarnation: str = "", **which: int) -> tasks.TaskPreemptionRequested:
     """Gives the scheduler's wish that a placement makes room; it names no incarnation."""
-    return tasks.TaskPreemptionRequested(
-        task_id=task_id(trial), attempt=attempt, placement=placement, by="urgent"
-    )
+    where = {"attempt": 1, "placement": 1, **which}
+    return tasks.TaskPreemptionRequested(task_id=task_id(trial), **where, by="urgent")
 
 
-def interrupted(
-    number: int = 1, trial: int = 0, resource: Literal["host", "device"] = "device", **which: Any
-) -> tasks.TaskInterrupted:
+def interrupted(number: int = 1, trial: int = 0, **which: Any) -> tasks.TaskInterrupted:
     """Gives the worker's word that an attempt ran out of memory in training and will train again."""
-    return tasks.TaskInterrupted(
-        **token(trial, **which),
-        interrupt=number,
-        resource=resource,
-        reserved=tasks.Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised"),
-        error=tasks.TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
-    )
+    reserved = tasks.Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised")
+    error = tasks.TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory")
+    what: dict[str, Any] = {"interrupt": number, "resource": which.pop("resource", "device")}
+    return tasks.TaskInterrupted(**what, **token(trial, **which), reserved=reserved, error=error)
 
 
 def unschedulable(trial: int = 0, attempt: int = 1, number: int = 1) -> tasks.TaskUnschedulable:
-    """Gives the scheduler's word that nothing there could run a task."""
     return tasks.TaskUnschedulable(task_id=task_id(trial), attempt=attempt, number=number, message="no GPU")
 
 
 def over(trial: int, value: float | None = None, how: TrialStatus = TrialStatus.SUCCEEDED) -> TrialEnded:
-    """Gives the end of a trial."""
     return TrialEnded(trial=trial, status=how, value=value)
 
 
 def search_running(told: Told | None = None, **changed: Any) -> Told:
-    """Tells the log up to the start of the search."""
     told = Told() if told is None else told
     told.tell(received())
     told.tell(accepted(), started(**changed))
@@ -277,27 +224,18 @@ def search_running(told: Told | None = None, **changed: Any) -> Told:
 
 
 def task_queued(**changed: Any) -> Told:
-    """Tells the log up to the first suggestion."""
     told = search_running(**changed)
     told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
     return told
 
 
 def task_active(**changed: Any) -> Told:
-    """Tells the log up to a task that trains."""
     told = task_queued(**changed)
-    told.tell(assigned())
-    told.tell(begun())
+    told.each(assigned(), begun())
     return told
 
 
-def finish(
-    told: Told, trial: int, value: float | None, end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED
-) -> None:
-    """Tells a waiting trial's life to its end."""
-    told.tell(assigned(trial))
-    told.tell(begun(trial))
-    told.tell(report(0, value, trial, final=True))
-    told.tell(ended(end, trial))
+def finish(told: Told, trial: int, value: float | None, end: Any = tasks.AttemptEnd.FINISHED) -> None:
+    told.each(assigned(trial), begun(trial), report(0, value, trial, final=True), ended(end, trial))
     how = TrialStatus.SUCCEEDED if end is tasks.AttemptEnd.FINISHED else TrialStatus.FAILED
     told.tell(over(trial, value if end is tasks.AttemptEnd.FINISHED else None, how))

@@ -22,22 +22,18 @@ def version_spec(number: int = 1, **more: Any) -> ModelVersionSpec:
 
 
 def added(number: int = 1, **more: Any) -> ModelVersionAdded:
-    """Returns that a version was added."""
     return ModelVersionAdded(command_id="c-2", version=number, model=version_spec(number, **more))
 
 
 def staged(change: int, version: int, stage: Any, replaces: int | None = None) -> ModelStageSet:
-    """Returns that a version has a stage now."""
     return ModelStageSet(command_id="c-3", change=change, version=version, stage=stage, replaces=replaces)
 
 
 def tagged(change: int, version: int | None = None, **more: Any) -> ModelTagged:
-    """Returns that a model or a version has other tags or labels."""
     return ModelTagged.model_validate({"command_id": "c-4", "change": change, "version": version, **more})
 
 
 def registered(versions: int = 0) -> Told:
-    """Tells of a model with so many versions."""
     told = Told()
     told.tell(received())
     told.tell(accepted(), ModelRegistered(command_id="c-1", model=ModelSpec()))

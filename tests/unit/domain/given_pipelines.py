@@ -16,38 +16,26 @@ def definition(number: int = 1) -> PipelineSpec:
     return PipelineSpec.model_validate({"steps": steps})
 
 
-def defined(
-    change: int = 1, version: int = 1, number: int | None = None, max_runs: int = 2
-) -> PipelineDefined:
+def defined(change: int = 1, version: int = 1, number: int = 0, max_runs: int = 2) -> PipelineDefined:
     """Returns that a definition is the current one; its content is of the version, or of `number`."""
-    content = definition(version if number is None else number)
-    return PipelineDefined(
-        command_id="c-1",
-        change=change,
-        version=version,
-        sha256=digest(content),
-        pipeline=content,
-        max_runs=max_runs,
-    )
+    content = definition(number or version)
+    what: dict[str, Any] = {"pipeline": content, "sha256": digest(content), "max_runs": max_runs}
+    return PipelineDefined(command_id="c-1", change=change, version=version, **what)
 
 
 def numbered(number: int, version: int = 1, **more: Any) -> RunNumbered:
-    """Returns that a pipeline is to have a run."""
     return RunNumbered(command_id="c-2", number=number, run=run_id(STREAM, number), version=version, **more)
 
 
 def asked(number: int) -> ChildRequested:
-    """Returns that the stream of a run is to begin."""
     return ChildRequested(child_id=run_id(STREAM, number), kind="run", body={})
 
 
 def run_over(number: int, status: str = "SUCCEEDED") -> ChildEnded:
-    """Returns that a run is over."""
     return ChildEnded(child_id=run_id(STREAM, number), status=status, result={})
 
 
 def pipeline_defined(versions: int = 1, max_runs: int = 2) -> Told:
-    """Tells of a pipeline with so many versions."""
     told = Told()
     told.tell(received())
     told.tell(accepted(), defined(max_runs=max_runs))
@@ -57,6 +45,5 @@ def pipeline_defined(versions: int = 1, max_runs: int = 2) -> Told:
 
 
 def pipeline(told: Told) -> DefinedPipeline:
-    """Returns the pipeline of a log."""
     assert isinstance(told.stream.root, DefinedPipeline)
     return told.stream.root

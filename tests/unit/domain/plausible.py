@@ -58,24 +58,21 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.state import GOES_ON, Search, search_of
 from trackside.aggregates.summary.state import summary_of
+from trackside.contracts import tasks
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.message import Envelope, Message, Record
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskRefused,
-    TaskReturned,
-    TaskStatus,
-    TaskStopRequested,
-    TimeLimitReached,
-)
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
 Move = list[Message]
 RETRIED = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")
 LIMITS = ("queue_timeout_s", "run_timeout_s")
-BEGINNINGS = plausible_models.REGISTERED, plausible_summaries.FOUND, defined(), plausible_datasets.REGISTERED
+BEGINNINGS = (
+    plausible_models.REGISTERED,
+    plausible_summaries.FOUND,
+    defined(),
+    plausible_datasets.REGISTERED,
+)
 
 
 @dataclass
@@ -89,7 +86,6 @@ class Chance:
     _told: int = 0
 
     def history(self, moves: int) -> Told:
-        """Tells a log of so many moves at most; it goes on a little after its search is over."""
         told = self.told()
         while moves:
             moves -= 1
@@ -105,8 +101,8 @@ class Chance:
 
     def _tell(self, told: Told, move: Move) -> None:
         if move:
-            ends = isinstance(move[0], AttemptEnded)
-            lost = getattr(move[0], "end", None) in (AttemptEnd.LOST, AttemptEnd.REFUSED)
+            ends = isinstance(move[0], tasks.AttemptEnded)
+            lost = getattr(move[0], "end", None) in (tasks.AttemptEnd.LOST, tasks.AttemptEnd.REFUSED)
             role = "scheduler" if lost or (ends and self.random.random() < 0.1) else ""
             told.tell(*move, role=role)
 
@@ -171,7 +167,6 @@ class Chance:
         return [CommandRefused.model_validate(fields)]
 
     def _needs(self) -> dict[str, Any]:
-        """Draws a policy of retries, with waits of a few records, and time limits of some."""
         random = self.random
         rules = {
             end: {"times": random.randrange(3), "backoff_s": random.choice([0.0, 0.02])} for end in RETRIED
@@ -219,7 +214,7 @@ class Chance:
             case TaskState.ACTIVE:
                 moves = self._of_active(task, trial, where)
             case TaskState.ENDED:
-                how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
+                how = TrialStatus.SUCCEEDED if task.end is tasks.AttemptEnd.FINISHED else TrialStatus.FAILED
                 end = over(trial, task.final, how)
                 return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
         if task.place is not None:
@@ -235,7 +230,7 @@ class Chance:
         if self.random.random() < 0.3:
             moves.append([unschedulable(trial, attempt, task.attempt.unschedulable + 1)])
         if placement > 1:
-            given_up = ended(AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
+            given_up = ended(tasks.AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
             moves.append([given_up])
         return moves
 
@@ -243,13 +238,13 @@ class Chance:
         moves: list[Move] = [
             [begun(trial, **where)],
             [begun(trial, **where)],
-            [TaskRefused(**token(trial, **where), code="busy", message="")],
+            [tasks.TaskRefused(**token(trial, **where), code="busy", message="")],
             [recall(trial, **where)],
             self._end(trial, where),
-            [TaskStopRequested(task_id=task.task_id, reason="user")],
+            [tasks.TaskStopRequested(task_id=task.task_id, reason="user")],
         ]
         if task.attempt.recalled:
-            moves += [[TaskReturned(**token(trial, **where))]] * 2
+            moves += [[tasks.TaskReturned(**token(trial, **where))]] * 2
         return moves
 
     def _of_active(self, task: Task, trial: int, where: dict[str, Any]) -> list[Move]:
@@ -257,7 +252,7 @@ class Chance:
         at = {"attempt": where["attempt"], "placement": where["placement"], "interrupts": interrupts}
         at["requests"] = task.taken
         step = task.reports[-1][0] + 1 if task.reports else 0
-        phase = TaskStatus(self.random.randint(task.attempt.reached, 9))
+        phase = tasks.TaskStatus(self.random.randint(task.attempt.reached, 9))
         moves: list[Move] = [[report(step, self.random.random(), trial, **at)], self._end(trial, where)]
         moves += plausible_requests.of_task(self.random, task, where)
         moves += plausible_artifacts.of_task(self.random, task, where)
@@ -269,7 +264,7 @@ class Chance:
             final = report(step, self.random.random(), trial, final=True, **at)
             moves.append([final.model_copy(update=plausible_changes.beside(self.random))])
         if self.random.random() < 0.1:
-            moves.append([TaskStopRequested(task_id=task.task_id, reason="assessor")])
+            moves.append([tasks.TaskStopRequested(task_id=task.task_id, reason="assessor")])
         if self.random.random() < 0.2:
             moves.append([preemption(trial, **where)])
         if self.random.random() < 0.2:
@@ -277,7 +272,7 @@ class Chance:
         return moves
 
     def _end(self, trial: int, where: dict[str, Any]) -> Move:
-        end = self.random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, *AttemptEnd])
+        end = self.random.choice([tasks.AttemptEnd.FINISHED, tasks.AttemptEnd.FINISHED, *tasks.AttemptEnd])
         return [ended(end, trial, **where)]
 
     def _stray(self, told: Told, stream: Stream | None) -> None:
@@ -312,35 +307,30 @@ class Chance:
         where = self._near(stream.tasks.get(task_id(trial)) if stream is not None else None)
         at = {"attempt": where["attempt"], "placement": where["placement"]}
         guesses: list[Message] = [
-            suggested(count + random.randrange(2)),
-            suggested(count),
-            submitted(trial),
-            submitted(count),
-            started(),
-            accepted(random.randint(1, 5), place=random.randint(1, 5)),
-            accepted(1, place=random.randint(1, 9)),
-            over(trial, 0.5),
-            over(count, 0.5),
+            *(suggested(count + random.randrange(2)), suggested(count), submitted(trial)),
+            *(submitted(count), started(), accepted(random.randint(1, 5), place=random.randint(1, 5))),
+            *(accepted(1, place=random.randint(1, 9)), over(trial, 0.5), over(count, 0.5)),
             SearchExhausted(trials=trial),
-            SearchEnded(status=random.choice(list(SearchStatus)), trials=0),
-            self._received(),
+            *(SearchEnded(status=random.choice(list(SearchStatus)), trials=0), self._received()),
         ]
         of_a_task: list[Message] = [
             assigned(trial, where["attempt"], random.randint(1, 3), where["incarnation"]),
             begun(trial, **where),
-            TaskRefused(**token(trial, **where), code="busy", message=""),
-            status(TaskStatus(random.randrange(10)), trial, **where),
-            *[status(TaskStatus.TRAINING, trial, random.randrange(3), **where)] * 3,
+            tasks.TaskRefused(**token(trial, **where), code="busy", message=""),
+            status(tasks.TaskStatus(random.randrange(10)), trial, **where),
+            *[status(tasks.TaskStatus.TRAINING, trial, random.randrange(3), **where)] * 3,
             report(random.randrange(4), 0.5, trial, **at),
             *[report(random.randrange(4), 0.5, trial, final=True, **at)] * 2,
-            ended(random.choice(list(AttemptEnd)), trial, **where),
+            ended(random.choice(list(tasks.AttemptEnd)), trial, **where),
             recall(trial, **where),
-            TaskReturned(**token(trial, **where)),
+            tasks.TaskReturned(**token(trial, **where)),
             preemption(trial, **where),
             interrupted(random.randint(1, 2), trial, **where),
             interrupted(random.randint(2, 4), trial, **where),
             unschedulable(trial, where["attempt"]),
-            TimeLimitReached(task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS),
+            tasks.TimeLimitReached(
+                task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS
+            ),
         ]
         if stream is not None and (batch_of(stream) or dataset_of(stream)) is not None:
             known = random.choice([*stream.tasks, "none"])
@@ -356,7 +346,7 @@ class Chance:
         guesses += plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
         guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
         if random.random() < 0.3:
-            guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
+            guesses += [tasks.TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
         return random.choice(guesses)
 
     def _guesses_of(self, stream: Stream | None) -> list[Message]:
@@ -376,7 +366,6 @@ class Chance:
         return []
 
     def _near(self, task: Task | None) -> dict[str, Any]:
-        """Draws a placement: the one that a task has, or one that lies beside it."""
         random = self.random
         attempt, placement = (task.attempt.number, task.attempt.placement) if task is not None else (1, 1)
         incarnation = task.place.incarnation if task is not None and task.place is not None else "i-0"
@@ -389,12 +378,10 @@ class Chance:
 
 
 def about(task_id: str, event: Message) -> Message:
-    """Gives an event with another task's name."""
     return event.model_copy(update={"task_id": task_id}) if hasattr(event, "task_id") else event
 
 
 def _copied(record: Record) -> Record:
-    """Gives a record to append once more; where it lands is filled in when it is folded."""
     return Record(
         record.topic, record.partition, 0, 0, Envelope(dict(record.envelope.headers)), record.message
     )

@@ -20,7 +20,6 @@ def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
 
 
 def next_adoption(random: Random, attempt: Attempt) -> AttemptAdopted:
-    """Draws the adoption by the next incarnation; where one has died early, the log lacks that of this."""
     lacks = [name_of_next(attempt, further) for further in range(random.choice([0, 0, 1]))]
     return adopted(
         attempt=attempt.number,

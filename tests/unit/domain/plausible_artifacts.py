@@ -34,29 +34,16 @@ def saved(random: Random, task: Task, where: dict[str, Any]) -> ArtifactSaved:
     name = "checkpoint" if is_checkpoint else random.choice(["model", "notes"])
     known = task.artifacts.get(name)
     newest = task.checkpoint_version if is_checkpoint else 0 if known is None else known.version
-    return ArtifactSaved(
-        **token(0, **where),
-        number=task.attempt.saved + 1,
-        name=name,
-        version=newest + 1,
-        kind="checkpoint" if is_checkpoint else "file",
-        uri=f"store:sha256/{digest}",
-        sha256=digest,
-        size_bytes=10,
-        step=(task.reports[-1][0] + 1 if task.reports else 1) if is_checkpoint else None,
-        requests=task.taken,
-    )
+    next_step = task.reports[-1][0] + 1 if task.reports else 1
+    what: dict[str, Any] = {"number": task.attempt.saved + 1, "name": name, "version": newest + 1}
+    what |= {"kind": "checkpoint" if is_checkpoint else "file", "step": next_step if is_checkpoint else None}
+    stored = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 10}
+    return ArtifactSaved(**token(0, **where), **what, **stored, requests=task.taken)
 
 
 def resumed(task: Task, where: dict[str, Any], checkpoint: CheckpointReference) -> TaskResumed:
-    """Gives the word that a training continues from a checkpoint."""
-    return TaskResumed(
-        **token(0, **where),
-        step=checkpoint.step,
-        checkpoint=checkpoint,
-        interrupts=task.attempt.interrupted,
-        requests=task.taken,
-    )
+    at: dict[str, Any] = {"interrupts": task.attempt.interrupted, "requests": task.taken}
+    return TaskResumed(**token(0, **where), **at, step=checkpoint.step, checkpoint=checkpoint)
 
 
 def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Message]:

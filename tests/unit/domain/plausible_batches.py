@@ -3,18 +3,7 @@
 from random import Random
 from typing import Any
 
-from trackside.aggregates.batch.messages import (
-    GROUP,
-    BatchEnded,
-    BatchSpec,
-    BatchStarted,
-    BatchStatus,
-    BatchStopRequested,
-    GroupEnded,
-    estimated_by,
-    needs_of,
-    task_name,
-)
+from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.state import Batch
 from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
 from trackside.contracts.ids import batch_task_id
@@ -27,8 +16,7 @@ Move = list[Message]
 STATUSES = ("DONE", "STOPPED", "ERROR", "REFUSED")
 
 
-def batch(random: Random, needs: dict[str, Any]) -> BatchStarted:
-    """Draws a batch of three groups; some have children, one in ten has nothing else."""
+def batch(random: Random, needs: dict[str, Any]) -> messages.BatchStarted:
     groups = []
     for _ in range(3):
         children = [{"name": f"child-{number}", "kind": "search", "spec": {}} for number in range(2)]
@@ -37,11 +25,10 @@ def batch(random: Random, needs: dict[str, Any]) -> BatchStarted:
         has_children = only_children or random.random() < 0.3
         groups.append({"tasks": tasks, "children": children if has_children else []})
     asked = {"groups": groups, "concurrency": random.randint(1, 3), **needs}
-    return BatchStarted(command_id="c-1", batch=BatchSpec.model_validate(asked))
+    return messages.BatchStarted(command_id="c-1", batch=messages.BatchSpec.model_validate(asked))
 
 
 def moves(random: Random, stream: Stream[Batch]) -> list[Move]:
-    """Gives what may happen to a batch or to one of its children next."""
     found: list[Move] = []
     root = stream.root
     if root.next_task is not None:
@@ -53,12 +40,14 @@ def moves(random: Random, stream: Stream[Batch]) -> list[Move]:
         if random.random() < 0.5:
             found.append([ChildStopRequested(child_id=child_id, reason="user")])
     if root.group_is_over:
-        found.append([GroupEnded(group=root.group, ends=root.ends)])
+        found.append([messages.GroupEnded(group=root.group, ends=root.ends)])
     done, is_open = root.group == len(root.spec.groups), bool(root.open or root.open_children)
-    if done or (root.status is BatchStatus.STOPPING and not is_open):
-        found.append([BatchEnded(status=BatchStatus.DONE if done else BatchStatus.STOPPED)])
+    if done or (root.status is messages.BatchStatus.STOPPING and not is_open):
+        found.append(
+            [messages.BatchEnded(status=messages.BatchStatus.DONE if done else messages.BatchStatus.STOPPED)]
+        )
     if random.random() < 0.02:
-        found.append([BatchStopRequested(command_id="c-1", reason="")])
+        found.append([messages.BatchStopRequested(command_id="c-1", reason="")])
     return found
 
 
@@ -68,10 +57,10 @@ def guesses(random: Random, stream: Stream[Batch], needs: dict[str, Any]) -> lis
     child = _child(root, random.randrange(2))
     child_id = random.choice([child.child_id, *stream.children])
     return [
-        GroupEnded(group=max(0, root.group - random.randrange(2)), ends={}),
-        BatchEnded(status=random.choice(list(BatchStatus))),
+        messages.GroupEnded(group=max(0, root.group - random.randrange(2)), ends={}),
+        messages.BatchEnded(status=random.choice(list(messages.BatchStatus))),
         batch(random, needs),
-        BatchStopRequested(command_id="c-1", reason=""),
+        messages.BatchStopRequested(command_id="c-1", reason=""),
         *([_task(root, 0)] if root.spec.groups[_group(root)].tasks else []),
         child,
         ChildStopRequested(child_id=child_id, reason=""),
@@ -94,13 +83,7 @@ def _task(root: Batch, number: int) -> TaskSubmitted:
     group = root.spec.groups[at]
     number = min(number, len(group.tasks) - 1)
     task = group.tasks[number]
-    name = task_name(task, number)
-    needs = needs_of(root.spec, group, task)
-    return TaskSubmitted(
-        task_id=batch_task_id(root.batch_id, at, name),
-        task_type=task.task_type,
-        parameters=task.parameters,
-        part=Part(kind=GROUP, number=at, name=name),
-        needs=needs,
-        estimated_by=estimated_by(needs, task),
-    )
+    name, needs = messages.task_name(task, number), messages.needs_of(root.spec, group, task)
+    what: dict[str, Any] = {"task_id": batch_task_id(root.batch_id, at, name), "task_type": task.task_type}
+    what |= {"part": Part(kind=messages.GROUP, number=at, name=name), "parameters": task.parameters}
+    return TaskSubmitted(**what, needs=needs, estimated_by=messages.estimated_by(needs, task))

@@ -4,21 +4,9 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.advice import is_deadlocked
 from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.messages import (
-    Assessor,
-    Objective,
-    PastTrial,
-    SearchPaused,
-    SearchResumed,
-    SearchSpaceUpdated,
-    SearchTimeLimitReached,
-    SearchUpdated,
-    TrialAdded,
-    TrialsImported,
-    TrialsRequested,
-)
 from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search
 from trackside.contracts.labels import StreamAnnotated
@@ -31,48 +19,47 @@ Move = list[Message]
 
 
 def limits(random: Random) -> dict[str, Any]:
-    """Draws how many trials a search has, a longest duration of some records, a goal hard to reach."""
     found: dict[str, Any] = {"max_trials": random.randint(1, 20)}
     if random.random() < 0.5:
-        found["assessor"] = Assessor()
+        found["assessor"] = messages.Assessor()
     if random.random() < 0.3:
         found["max_duration_s"] = random.uniform(0.02, 0.3)
     if random.random() < 0.3:
-        found["objectives"] = [Objective(name="a"), Objective(name="b", direction="minimize")]
+        found["objectives"] = [
+            messages.Objective(name="a"),
+            messages.Objective(name="b", direction="minimize"),
+        ]
     return found | ({"goal": 0.99} if random.random() < 0.2 else {})
 
 
 def beside(random: Random) -> dict[str, Any]:
-    """Draws what a report says beside its value, or instead of it."""
     if random.random() < 0.2:
         return {"value": None, "non_finite": random.choice(["nan", "inf", "-inf"])}
     return {"others": {"b": random.random(), "c": "nan"}} if random.random() < 0.3 else {}
 
 
 def values(random: Random) -> list[float | str | None]:
-    """Draws the values of two objectives."""
     return [random.random(), random.choice([random.random(), random.random(), "inf", None])]
 
 
 def change(random: Random, search: Search, number: int) -> Message:
-    """Draws a change with this number, which the search may be in the middle of anything for."""
     known = {"command_id": "c-1", "change": number}
     spec, high = search.spec, random.choice([0.5, 1.0, 2.0])
     duration_s = random.choice([None, random.uniform(0.02, 0.4)])
     most = {"max_trials": max(1, spec.max_trials + random.randint(-2, 4)), "max_duration_s": duration_s}
     return random.choice(
         [
-            TrialsRequested(**known, count=random.randint(1, 3)),
-            SearchSpaceUpdated(
+            messages.TrialsRequested(**known, count=random.randint(1, 3)),
+            messages.SearchSpaceUpdated(
                 **known,
                 space_version=search.space_version + 1,
                 space={"lr": Uniform(type="uniform", low=0.0, high=high)},
             ),
-            TrialsImported(**known, trials=[PastTrial(parameters={"lr": 0.5}, value=0.25)]),
-            TrialAdded(**known, parameters={"lr": 9.0}, tell_tuner=random.random() < 0.5),
-            SearchUpdated(**known, concurrency=random.randint(1, 5), **most, goal=_goal(random)),
-            SearchPaused(**known, running=random.choice(["finish", "return"])),
-            SearchResumed(**known),
+            messages.TrialsImported(**known, trials=[messages.PastTrial(parameters={"lr": 0.5}, value=0.25)]),
+            messages.TrialAdded(**known, parameters={"lr": 9.0}, tell_tuner=random.random() < 0.5),
+            messages.SearchUpdated(**known, concurrency=random.randint(1, 5), **most, goal=_goal(random)),
+            messages.SearchPaused(**known, running=random.choice(["finish", "return"])),
+            messages.SearchResumed(**known),
         ]
     )
 
@@ -91,9 +78,9 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
     if random.random() < 0.15:
         found += [[assessment_failed(random, search)]] * 2
     if search.paused:
-        found += [[SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
+        found += [[messages.SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
     if search.due_ms is not None and now_ms >= search.due_ms:
-        found += [[SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
+        found += [[messages.SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
     return found
 
 
@@ -101,13 +88,8 @@ def assessment_failed(random: Random, search: Search) -> AssessmentFailed:
     """Gives the word that an assessor failed: the next one, a repeat, or one too far."""
     known = search.assessor_failures
     rows, failure = random.choice([(1, 1), (0, 1), (0, 0), (0, 0), (1, 3), (1, 3)])
-    return AssessmentFailed(
-        rows=max(0, known.rows + rows),
-        failure=max(1, known.in_a_row + failure),
-        code="assessor_failed",
-        message="it raised",
-        seen=0,
-    )
+    counts = {"rows": max(0, known.rows + rows), "failure": max(1, known.in_a_row + failure), "seen": 0}
+    return AssessmentFailed(**counts, code="assessor_failed", message="it raised")
 
 
 def advice(random: Random, search: Search, number: int) -> list[Move]:
@@ -127,12 +109,10 @@ def advice(random: Random, search: Search, number: int) -> list[Move]:
 
 
 def failure(trial: int, number: int, seen: int) -> SuggestionFailed:
-    """Gives the word that a tuner raised, for so many times."""
     return SuggestionFailed(trial=trial, failure=number, code="tuner_failed", message="it raised", seen=seen)
 
 
 def holds(random: Random, task: Task) -> list[Move]:
-    """Gives the hold of a task, or the end of one."""
     if task.held:
         return [[TaskReleased(task_id=task.task_id, hold=task.holds)]]
     if task.stop_reason or random.random() > 0.06:
@@ -145,7 +125,9 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
     found: list[Message] = []
     if search is not None:
         found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]
-        found.append(SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1])))
+        found.append(
+            messages.SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1]))
+        )
         trial, seen = max(0, len(search.trials) - random.choice([0, 0, 0, 1])), (search.opened or [0])[-1]
         found += [failure(trial, search.failures + 2, seen), SuggestionDeferred(trial=trial, seen=seen)]
     if task is not None:
@@ -164,14 +146,12 @@ def _goal(random: Random) -> float | None:
 
 
 def annotations(random: Random, stream: Stream) -> list[Move]:
-    """Returns now and then a change of the labels of a stream that has begun, also after its end."""
     if not stream.kind or random.random() > 0.03:
         return []
     return [[annotation(random, random.choice([*stream.commands, "c-unknown"]))]]
 
 
 def annotation(random: Random, command_id: str = "c-1") -> StreamAnnotated:
-    """Draws a change of the labels of a stream."""
     tags = ["baseline", "draft", "paper"]
     return StreamAnnotated(
         command_id=command_id,

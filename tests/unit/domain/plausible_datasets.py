@@ -4,19 +4,7 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import STREAM
-from trackside.aggregates.dataset.messages import (
-    WATCH,
-    DatasetChanged,
-    DatasetDeleted,
-    DatasetObserved,
-    DatasetPaused,
-    DatasetRefused,
-    DatasetRegistered,
-    DatasetResumed,
-    DatasetSpec,
-    DatasetStatus,
-    DatasetTruncated,
-)
+from trackside.aggregates.dataset import messages
 from trackside.aggregates.dataset.state import Dataset, watcher_id
 from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
@@ -27,26 +15,27 @@ from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
-REGISTERED = DatasetRegistered(command_id="c-1", dataset=DatasetSpec(url="/data/digits.txt"))
+REGISTERED = messages.DatasetRegistered(
+    command_id="c-1", dataset=messages.DatasetSpec(url="/data/digits.txt")
+)
 DELETED = 0.01
 """How probable it is that a dataset is deleted, in each draw of a move."""
 Move = list[Message]
 
 
 def moves(random: Random, stream: Stream[Dataset]) -> list[Move]:
-    """Gives what may happen to a dataset next, but not to its watcher as to any task."""
     dataset, change = stream.root, stream.root.changes + 1
-    if dataset.status is DatasetStatus.DELETED:
+    if dataset.status is messages.DatasetStatus.DELETED:
         return [[event] for event in _of_watcher(random, stream)]
     found: list[Move] = []
-    if dataset.status is not DatasetStatus.ACTIVE:
-        found.append([DatasetResumed(command_id="c-9", change=change)])
+    if dataset.status is not messages.DatasetStatus.ACTIVE:
+        found.append([messages.DatasetResumed(command_id="c-9", change=change)])
     elif not dataset.watching:
         found += [[submitted(dataset.watchers + 1)]] * 3
     elif random.random() < 0.1:
-        found.append([DatasetPaused(command_id="c-8", change=change)])
+        found.append([messages.DatasetPaused(command_id="c-8", change=change)])
     if random.random() < DELETED:
-        found.append([DatasetDeleted(command_id="c-8", change=change)])
+        found.append([messages.DatasetDeleted(command_id="c-8", change=change)])
     return found + [[event] for event in _of_watcher(random, stream)]
 
 
@@ -60,25 +49,19 @@ def guesses(random: Random, stream: Stream[Dataset]) -> list[Message]:
         REGISTERED,
         submitted(number),
         *_reports(random, dataset, by),
-        DatasetPaused(command_id="c-8", change=change),
-        DatasetResumed(command_id="c-9", change=change),
-        *([DatasetDeleted(command_id="c-9", change=change)] if random.random() < DELETED else []),
+        messages.DatasetPaused(command_id="c-8", change=change),
+        messages.DatasetResumed(command_id="c-9", change=change),
+        *([messages.DatasetDeleted(command_id="c-9", change=change)] if random.random() < DELETED else []),
     ]
 
 
 def submitted(number: int) -> TaskSubmitted:
-    """Returns that a watcher waits for a worker."""
-    return TaskSubmitted(
-        task_id=watcher_id(STREAM, number),
-        task_type=WATCH_DATASET,
-        parameters={},
-        part=Part(kind=WATCH, number=number),
-        needs=Needs(service=ServicePolicy()),
-    )
+    task: dict[str, Any] = {"task_id": watcher_id(STREAM, number), "task_type": WATCH_DATASET}
+    needs, part = Needs(service=ServicePolicy()), Part(kind=messages.WATCH, number=number)
+    return TaskSubmitted(**task, parameters={}, part=part, needs=needs)
 
 
 def _of_watcher(random: Random, stream: Stream[Dataset]) -> list[Message]:
-    """Gives what a watcher is asked and says, and what is observed of that."""
     dataset = stream.root
     task = stream.tasks.get(dataset.watcher_id()) if dataset.watching else None
     if task is None:
@@ -115,10 +98,10 @@ def _reports(random: Random, dataset: Dataset, by: dict[str, int]) -> list[Messa
     end, stop = dataset.end, dataset.stops + random.choice([0, 1, 1, 1, 2])
     begin = max(0, end.lines + random.choice([0, 0, 0, 1, -1]))
     lines, size = random.randint(1, 9), random.randint(5, 90)
-    more = DatasetObserved(
+    more = messages.DatasetObserved(
         **by, begin=begin, end=begin + lines, begin_byte=end.size, end_byte=end.size + size, sha256="5c" * 32
     )
-    refused = DatasetRefused(**by, stop=stop, code="bad_line", line=end.lines)
-    shorter = DatasetTruncated(**by, stop=stop, observed_bytes=end.size, size_bytes=end.size - 1)
-    stops = [refused, shorter, DatasetChanged(**by, stop=stop, observed_sha256=end.sha256)]
+    refused = messages.DatasetRefused(**by, stop=stop, code="bad_line", line=end.lines)
+    shorter = messages.DatasetTruncated(**by, stop=stop, observed_bytes=end.size, size_bytes=end.size - 1)
+    stops = [refused, shorter, messages.DatasetChanged(**by, stop=stop, observed_sha256=end.sha256)]
     return [more] * 6 + [random.choice(stops)]

@@ -12,12 +12,10 @@ from trackside.domain.stream import Stream
 
 
 def encrypted(record: Record) -> Record:
-    """Returns a record as an encrypting writer writes it, for a reader that has the key."""
     return replace(record, envelope=Envelope({**record.envelope.headers, PUBLIC_KEY: b"a2V5"}))
 
 
 def without_key(record: Record) -> Record:
-    """Returns a record as a reader without the key reads it."""
     if PUBLIC_KEY not in record.envelope.headers:
         return record
     return replace(record, message=EncryptedRecord(encrypted_type=record.message.wire_type()))
@@ -27,7 +25,6 @@ class EncryptedTold(Told):
     """A log of an encrypted stream: all but `StreamForgotten`, and what follows it, is encrypted."""
 
     def fold(self, record: Record) -> Outcome:
-        """Encrypts a record as its stream wants it, and folds it."""
         known = self.streams.by_id.get(record.envelope.stream)
         is_clear = known is not None and not known.public_key
         if type(record.message) is not StreamForgotten and not is_clear:
@@ -40,7 +37,6 @@ class ForgettingChance(Chance):
     """Draws encrypted histories that are forgotten, and some that a reader without the key has folded."""
 
     def __post_init__(self) -> None:
-        """Draws whether the stream is encrypted."""
         self.told = EncryptedTold if self.random.random() < 0.7 else Told
 
     def _stray(self, told: Told, stream: Stream | None) -> None:

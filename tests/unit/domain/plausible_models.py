@@ -4,29 +4,21 @@ from random import Random
 from typing import Any, get_args
 
 from tests.unit.domain.given_models import added, staged, tagged
-from trackside.aggregates.model.messages import (
-    ModelArchived,
-    ModelRegistered,
-    ModelRestored,
-    ModelSpec,
-    ModelStage,
-    ModelStatus,
-)
+from trackside.aggregates.model import messages
 from trackside.aggregates.model.state import Model
 from trackside.contracts.message import Message
 from trackside.domain.stream import Stream
 
-REGISTERED = ModelRegistered(command_id="c-1", model=ModelSpec(tags=["images"]))
-STAGES: tuple[Any, ...] = get_args(ModelStage)
+REGISTERED = messages.ModelRegistered(command_id="c-1", model=messages.ModelSpec(tags=["images"]))
+STAGES: tuple[Any, ...] = get_args(messages.ModelStage)
 Move = list[Message]
 
 
 def moves(random: Random, stream: Stream[Model]) -> list[Move]:
-    """Gives what may happen to a model next."""
     model = stream.root
     change = model.changes + 1
-    if model.status is ModelStatus.ARCHIVED:
-        return [[ModelRestored(command_id="c-9", change=change)]]
+    if model.status is messages.ModelStatus.ARCHIVED:
+        return [[messages.ModelRestored(command_id="c-9", change=change)]]
     found: list[Move] = [[added(len(model.versions) + 1)], [tagged(change, added=[random.choice("abc")])]]
     if model.versions:
         number, stage = random.randint(1, len(model.versions)), random.choice(STAGES)
@@ -34,7 +26,7 @@ def moves(random: Random, stream: Stream[Model]) -> list[Move]:
         if model.versions[number - 1].stage != stage:
             found += [[staged(change, number, stage, model.holder(stage))]] * 2
     if random.random() < 0.1:
-        found.append([ModelArchived(command_id="c-8", change=change)])
+        found.append([messages.ModelArchived(command_id="c-8", change=change)])
     return found
 
 
@@ -45,11 +37,8 @@ def guesses(random: Random, stream: Stream[Model]) -> list[Message]:
     change = stream.root.changes + random.randrange(3)
     other = added(number).model_copy(update={"version": random.randint(1, count + 2)})
     return [
-        REGISTERED,
-        added(number),
-        other,
-        tagged(change, number, added=["z"]),
+        *(REGISTERED, added(number), other, tagged(change, number, added=["z"])),
         staged(change, number, random.choice(STAGES), random.choice([None, 1, 2])),
-        ModelArchived(command_id="c-8", change=change),
-        ModelRestored(command_id="c-9", change=change),
+        messages.ModelArchived(command_id="c-8", change=change),
+        messages.ModelRestored(command_id="c-9", change=change),
     ]

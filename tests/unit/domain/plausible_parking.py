@@ -19,7 +19,6 @@ class ParkingChance(Chance):
 
 
 def park_or_skip(random: Random, told: Told, stream: Stream | None) -> None:
-    """Tells an event that this release does not know, or one that skips such an event."""
     parked = None if stream is None else stream.parked
     if parked is None or random.random() < 0.2:
         role = random.choice(["dispatcher", "scheduler", "worker", "somebody"])

@@ -29,7 +29,6 @@ ENDS = ("SUCCEEDED", "FAILED", "REFUSED")
 
 
 def moves(random: Random, stream: Stream[DefinedPipeline], now_ms: int) -> list[Move]:
-    """Returns what may happen to a pipeline or one of its runs next."""
     root = stream.root
     change, versions = root.changes + 1, len(root.versions)
     found: list[Move] = [[defined(change, versions + 1)]]
@@ -92,17 +91,12 @@ def _of_schedules(random: Random, root: DefinedPipeline, now_ms: int) -> list[Mo
 
 
 def guesses(random: Random, stream: Stream[DefinedPipeline]) -> list[Message]:
-    """Returns events of a pipeline out of their order, or about runs and versions that it may not have."""
     root = stream.root
     number, version = random.randint(1, root.numbered + 2), random.randint(1, len(root.versions) + 2)
     change = root.changes + random.randrange(3)
     return [
-        defined(),
-        defined(change, version),
-        defined(change, version, number=random.randint(1, 4)),
-        numbered(number, version),
-        asked(number),
-        run_over(number),
+        *(defined(), defined(change, version), defined(change, version, number=random.randint(1, 4))),
+        *(numbered(number, version), asked(number), run_over(number)),
         ChildStopRequested(child_id=run_id(stream.stream_id, number), reason=""),
         RunCancelled(command_id="c-3", number=number),
         PipelineRetired(command_id="c-4", change=change),

@@ -5,15 +5,9 @@ from typing import Any, Literal
 
 from tests.unit.domain.given import over, suggested, token, trial_of
 from trackside.aggregates.search.state import Search, search_of
+from trackside.contracts import tasks
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
-    ParametersRequested,
-    ParametersTaken,
-    ParametersWithheld,
-    TaskContinued,
-    TimeLimitReached,
-)
 from trackside.domain import task_reuse
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
@@ -22,7 +16,6 @@ Move = list[Message]
 
 
 def open_tasks(search: Search) -> list[str]:
-    """Lists the tasks of the trials that go on, and those that run without one."""
     return [*(search.task_of(trial) for trial in search.active), *search.idle]
 
 
@@ -41,28 +34,27 @@ def next_trial(random: Random, stream: Stream, number: int, seen: int) -> list[M
 
 
 def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
-    """Gives what may be said of the requests of a task that runs."""
     named, held = token(0, **where), {name: where[name] for name in ("attempt", "placement")}
     chance = random.random()
     if task.requested and chance < 0.2:
         return [[random.choice(wrong(random, task, where))]] * 4
     if task.continued and task.part is not None and random.random() < 0.4:
         again = {"request": task.continued, "part": task.part, "parameters": task.parameters}
-        return [[TaskContinued(task_id=task.task_id, **held, **again)]] * 4
+        return [[tasks.TaskContinued(task_id=task.task_id, **held, **again)]] * 4
     if chance > 0.97:
         odd = {**where, "incarnation": "i-9"}
         return [[random.choice(wrong(random, task, odd))]] * 4
     if task.answered > task.taken:
-        return [[ParametersTaken(**named, request=task.answered)]] * 4
+        return [[tasks.ParametersTaken(**named, request=task.answered)]] * 4
     if task.asks:
-        withheld = ParametersWithheld(task_id="", **held, request=task.requested, reason="no_slot")
+        withheld = tasks.ParametersWithheld(task_id="", **held, request=task.requested, reason="no_slot")
         moves: list[Move] = [[withheld]]
         trial = trial_of(task)
         if not task.idle and trial is not None:
             moves += [[over(trial, task.final)]] * 4
         return moves
     if chance < 0.4:
-        return [[ParametersRequested(**named, request=task.requested + 1)]] * 2
+        return [[tasks.ParametersRequested(**named, request=task.requested + 1)]] * 2
     return []
 
 
@@ -76,15 +68,16 @@ def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Mess
     part = known_part or Part(kind="trial", number=number)
     named = {"task_id": task_id, **held, "incarnation": where["incarnation"]}
     return [
-        ParametersRequested(**named, request=number),
-        ParametersTaken(**named, request=number),
-        ParametersWithheld(task_id=task_id, **held, request=number, reason="no_slot"),
-        TaskContinued(task_id=task_id, **held, request=number, part=part, parameters={}),
+        tasks.ParametersRequested(**named, request=number),
+        tasks.ParametersTaken(**named, request=number),
+        tasks.ParametersWithheld(task_id=task_id, **held, request=number, reason="no_slot"),
+        tasks.TaskContinued(task_id=task_id, **held, request=number, part=part, parameters={}),
     ]
 
 
-def limit_of(task: Task) -> TimeLimitReached:
-    """Gives the word that a task's time limit is reached."""
+def limit_of(task: Task) -> tasks.TimeLimitReached:
     limit: Literal["queue", "run"] = "queue" if task.state is TaskState.QUEUED else "run"
     due_ms = task.due_ms or 0
-    return TimeLimitReached(task_id=task.task_id, attempt=task.attempt.number, limit=limit, due_ms=due_ms)
+    return tasks.TimeLimitReached(
+        task_id=task.task_id, attempt=task.attempt.number, limit=limit, due_ms=due_ms
+    )

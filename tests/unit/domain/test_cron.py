@@ -19,7 +19,6 @@ def ms(text: str) -> int:
 
 
 def times(cron: str, after: str, count: int) -> list[str]:
-    """Returns the next times in Berlin, each found from the one before, as a schedule does."""
     found, last_ms = [], ms(after)
     for _ in range(count):
         following = next_ms(cron, BERLIN, last_ms)

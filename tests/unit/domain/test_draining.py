@@ -1,5 +1,7 @@
 """Devices that are drained and resumed, by commands to the stream of their worker's id."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.domain.given import Told, received
@@ -17,17 +19,13 @@ DEVICE = "cpu-0"
 FLEET = Capabilities(devices=("digits-1/cpu-0",), device_names=frozenset({"cpu-0", "digits-1/cpu-0"}))
 
 
-def answer(
-    told: Told, command: DrainCommand, fleet: Capabilities = FLEET
-) -> list[Event] | tuple[Problem, ...]:
-    """Tells that a command was received, and returns what is decided."""
+def answer(told: Told, command: Any, fleet: Capabilities = FLEET) -> list[Event] | tuple[Problem, ...]:
     number = told.next_offset
     told.tell(received(number))
     return decide(told.stream, command, f"c-{number}", fleet)
 
 
 def tell(told: Told, command: DrainCommand) -> list[Outcome]:
-    """Tells a command with what follows from it."""
     events = answer(told, command)
     assert isinstance(events, list)
     return told.tell(*events)

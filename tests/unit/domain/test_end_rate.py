@@ -15,16 +15,13 @@ def test_the_time_left_is_that_of_the_parts_that_have_not_ended() -> None:
     assert EndRate(START_MS, ends).text(0, ends[-1]) == ""
 
 
-def test_the_rate_is_that_of_the_newest_ends() -> None:
+def test_the_rate_is_that_of_the_newest_ends_and_falls_while_nothing_ends() -> None:
     rate = EndRate(START_MS)
     slow = [START_MS + 600_000 * number for number in range(1, 11)]
     fast = [slow[-1] + 1_000 * number for number in range(1, WINDOW + 2)]
     for moment in (*slow, *fast):
         rate.add(moment)
     assert rate.per_minute(fast[-1]) == pytest.approx(60)
-
-
-def test_the_rate_falls_while_nothing_ends() -> None:
     rate = EndRate(START_MS, [START_MS + 10_000])
     assert rate.text(6, START_MS + 10_000) == "6/min, 1 min 00 s left"
     assert rate.text(6, START_MS + 60_000) == "1/min, 6 min 00 s left"

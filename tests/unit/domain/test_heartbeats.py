@@ -14,7 +14,6 @@ GIB, MIB = 2**30, 2**20
 
 
 def beat(**more: object) -> fleet.WorkerHeartbeat:
-    """Returns a heartbeat of a worker with one GPU, which runs one task and has a neighbour."""
     fields: dict[str, object] = {
         "running": [placed(1)],
         "devices": (
@@ -186,8 +185,6 @@ class Step:
 
 @dataclass
 class Told:
-    """The log of heartbeats, each with the heartbeat that it stands for."""
-
     log: list[Pair] = field(default_factory=list)
     late: list[Pair] = field(default_factory=list)
 
@@ -200,7 +197,6 @@ steps = st.lists(
 
 
 def log_of(given_steps: list[Step]) -> Told:
-    """Returns what a worker writes, one heartbeat a second, if appends fail as the steps say."""
     told, digester, at = Told(), heartbeats.HeartbeatDigester(), 0.0
     for step in given_steps:
         for number in range(step.times):
@@ -232,9 +228,7 @@ def is_same_view(view: fleet.WorkerHeartbeat, true: fleet.WorkerHeartbeat) -> bo
 
 @pytest.mark.thorough
 @given(steps, st.integers(0, 30))
-def test_a_reader_that_begins_anywhere_has_the_view_of_whole_heartbeats(
-    given_steps: list[Step], start: int
-) -> None:
+def test_a_reader_from_anywhere_has_the_view_of_whole_heartbeats(given_steps: list[Step], start: int) -> None:
     told, views, unknown, newest = log_of(given_steps), heartbeats.HeartbeatViews(), 0, 0
     for message, true in told.log[start:]:
         view = views.read(message)
@@ -252,9 +246,7 @@ def test_a_reader_that_begins_anywhere_has_the_view_of_whole_heartbeats(
 
 @pytest.mark.thorough
 @given(st.lists(beats, min_size=1, max_size=30))
-def test_a_reader_from_the_start_knows_everything_at_every_heartbeat(
-    sent: list[fleet.WorkerHeartbeat],
-) -> None:
+def test_a_reader_from_the_start_knows_every_heartbeat(sent: list[fleet.WorkerHeartbeat]) -> None:
     told, views = log_of([Step(heartbeat, 1, "sent") for heartbeat in sent]), heartbeats.HeartbeatViews()
     for at, (message, heartbeat) in enumerate(told.log, 1):
         view = views.read(message)

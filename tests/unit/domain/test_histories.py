@@ -43,18 +43,8 @@ from trackside.domain.task import TaskState
 SEEDS = st.integers(0, 2**32)
 CHANCES: dict[int, type[Chance]] = {0: ParkingChance, 1: ForgettingChance}
 MODULES: tuple[ModuleType, ...] = (
-    batch,
-    child,
-    command,
-    fold,
-    reports,
-    search,
-    search_advice,
-    search_changes,
-    task_acceptance,
-    task_artifacts,
-    task_events,
-    task_reuse,
+    *(batch, child, command, fold, reports, search, search_advice, search_changes),
+    *(task_acceptance, task_artifacts, task_events, task_reuse),
 )
 UNREACHABLE = {
     # `fold` asks for these before it hands an event on, so that no history leads there.
@@ -64,13 +54,8 @@ UNREACHABLE = {
     # Where signatures are required; see tests/unit/signing.
     ("domain.fold", "    if record.trust is not stream.trust:"),
 }
-REFUSALS = {
-    "return Outcome.OVERTAKEN",
-    "return Outcome.DUPLICATE",
-    'return "late"',
-    'return "stale"',
-    'return "repeat"',
-}
+REFUSALS = {f"return Outcome.{outcome}" for outcome in ("OVERTAKEN", "DUPLICATE")}
+REFUSALS |= {f'return "{said}"' for said in ("late", "stale", "repeat")}
 
 
 def guards() -> dict[tuple[str, int], str]:
@@ -159,8 +144,7 @@ def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> N
         if random.random() < 0.1 and STREAM in other.by_id:
             other.by_id[STREAM] = load(pack(other.by_id[STREAM]), AGGREGATES)
         assert other.fold(record)[1] is outcome
-    assert other.by_id[STREAM] == told.stream
-    assert load(pack(told.stream), AGGREGATES) == told.stream
+    assert (other.by_id[STREAM], load(pack(told.stream), AGGREGATES)) == (told.stream, told.stream)
     assert dump(load(pack(told.stream), AGGREGATES)) == dump(told.stream)
     assert other.positions == told.streams.positions
 
@@ -196,8 +180,7 @@ def keeps_its_promises(found: Stream) -> None:
     numbers = [trial.number for trial in root.trials]
     assert numbers == list(range(len(numbers)))
     assert len(root.active) <= root.spec.concurrency + root.debt
-    assert sorted([*root.active, *root.ends]) == numbers
-    assert root.opened == sorted(root.opened)
+    assert (sorted([*root.active, *root.ends]), root.opened) == (numbers, sorted(root.opened))
     assert len(root.opened) == root.spec.concurrency + root.debt + len(root.ends)
     assert root.debt >= 0
     assert all(offset >= root.moved_at for offset in root.opened[len(numbers) :])

@@ -15,7 +15,6 @@ from trackside.domain.streams import load, pack
 
 
 def annotate(told: Told, command: AnnotateStream) -> list[Outcome]:
-    """Tells that a command was received, and what follows from it."""
     number = told.next_offset
     told.tell(received(number))
     events = decide(told.stream, command, f"c-{number}")
@@ -24,12 +23,10 @@ def annotate(told: Told, command: AnnotateStream) -> list[Outcome]:
 
 
 def problems(decided: list[Event] | tuple[Problem, ...]) -> list[tuple[str, str]]:
-    """Returns the codes and paths of a refusal."""
     return [(each.code, each.path) for each in decided if isinstance(each, Problem)]
 
 
 def labels(told: Told) -> tuple[tuple[str, ...], str, bool]:
-    """Returns the tags and the note of the stream, and whether it is archived."""
     known = told.stream.labels or StreamLabels()
     return known.tags, known.note, known.archived
 

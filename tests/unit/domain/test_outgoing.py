@@ -38,7 +38,6 @@ def registered() -> Iterator[None]:
 
 
 def write(told: Told, stream: str, *events: Event, role: str = "dispatcher") -> list[Outcome]:
-    """Appends the events of a decision to the partition of a stream."""
     name, count = f"d-{told.next_offset}", len(events)
     return [
         told.fold(record_of(event, 0, role, stream, (name, index, count), PARTITIONS[stream]))
@@ -47,7 +46,6 @@ def write(told: Told, stream: str, *events: Event, role: str = "dispatcher") -> 
 
 
 def start(told: Told, stream: str, number: int, **more: str) -> None:
-    """Starts a repeat with one run."""
     body = {"task_type": "digits", **more}
     write(told, stream, published(number, StartRepeat.wire_type(), {"times": 1, **body}))
     react(told, stream)
@@ -55,7 +53,6 @@ def start(told: Told, stream: str, number: int, **more: str) -> None:
 
 
 def react(told: Told, stream: str) -> list[Event]:
-    """Lets the dispatcher answer the commands of a stream, and submit its tasks."""
     written: list[Event] = []
     while proposals := react_to(told.streams.by_id[stream], CAPABILITIES, AGGREGATES):
         assert set(write(told, stream, *proposals[0].events)) == {Outcome.APPLIED}
@@ -64,7 +61,6 @@ def react(told: Told, stream: str) -> list[Event]:
 
 
 def finish(told: Told, stream: str, run: int = 0) -> None:
-    """Finishes the open run of a repeat, which is over after that."""
     token: Json = {"task_id": f"{stream}.{run}", "attempt": 1, "placement": 1, "incarnation": "i-1"}
     placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
     write(told, stream, TaskAssigned.model_validate({**token, **placed}), role="scheduler")
@@ -89,7 +85,6 @@ def pending(streams: Streams) -> list[tuple[str, Proposal]]:
 
 
 def send(told: Told) -> CommandReceived:
-    """Writes the one command that is lacking."""
     [(stream, proposal)] = pending(told.streams)
     [command] = proposal.events
     assert stream == OTHER and isinstance(command, CommandReceived)
@@ -110,7 +105,6 @@ def note_answer(told: Told) -> list[Event]:
 
 
 def folded(told: Told, *, without: range) -> Streams:
-    """Returns the streams of a dispatcher that hasn't read some offsets."""
     late = Streams(AGGREGATES)
     for record in told.records:
         if record.offset not in without:
@@ -126,8 +120,7 @@ def test_the_event_that_asks_is_the_source_the_cause_and_the_id_of_the_command()
     assert isinstance(command, CommandReceived)
     assert (stream, command.command_type, command.body) == (OTHER, ExtendRepeat.wire_type(), {"more": 1})
     assert command.source == Source(topic=EVENTS, partition=PARTITIONS[STREAM], offset=asked_at)
-    assert command.command_id == f"{STREAM}@{asked_at}"
-    assert command.publisher == f"trackside/stream/{STREAM}"
+    assert (command.command_id, command.publisher) == (f"{STREAM}@{asked_at}", f"trackside/stream/{STREAM}")
     assert (proposal.follows, proposal.follows_in) == (asked_at, STREAM)
     told.streams.by_id[STREAM] = load(dump(told.stream), AGGREGATES)
     assert [(name, again.events) for name, again in pending(told.streams)] == [(OTHER, proposal.events)]
@@ -141,8 +134,7 @@ def test_a_command_for_a_stream_in_another_partition_has_its_effect_once() -> No
     told = done()
     before = told.next_offset
     command = send(told)
-    assert pending(told.streams) == []
-    assert write(told, OTHER, command) == [Outcome.DUPLICATE]
+    assert (pending(told.streams), write(told, OTHER, command)) == ([], [Outcome.DUPLICATE])
     assert answer_of(told.stream, told.stream.root.ended_at, told.streams.find(OTHER)) is None
     assert note_answer(told) == []
     extended = RepeatExtended(command_id=command.command_id, times=2)
@@ -150,8 +142,7 @@ def test_a_command_for_a_stream_in_another_partition_has_its_effect_once() -> No
     late = folded(told, without=range(before, told.next_offset))
     [(stream, proposal)] = pending(late)
     assert write(told, stream, *proposal.events) == [Outcome.DUPLICATE], "it has not read the other stream"
-    assert pending(told.streams) == []
-    assert react(told, OTHER) == []
+    assert (pending(told.streams), react(told, OTHER)) == ([], [])
 
 
 def test_the_answer_is_noted_once_its_effect_is_read_and_then_nothing_is_asked() -> None:
@@ -167,8 +158,7 @@ def test_the_answer_is_noted_once_its_effect_is_read_and_then_nothing_is_asked()
         assert (other.root.times == 2) is is_read
     react(told, OTHER)
     assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused="")]
-    assert note_answer(told) == []
-    assert pending(told.streams) == []
+    assert (note_answer(told), pending(told.streams)) == ([], [])
     repeated = RepeatExtensionAnswered(asked_at=asked_at, refused="already_terminal")
     assert write(told, STREAM, repeated) == [Outcome.OVERTAKEN]
 

@@ -49,8 +49,7 @@ def asked(told: Told, command: SkipRecord, command_id: str = "c-skip") -> list[E
 @pytest.mark.parametrize("begun", [True, False])
 def test_an_event_of_an_unknown_type_or_with_rules_of_a_newer_release_parks_its_stream(begun: bool) -> None:
     told = search_running() if begun else Told()
-    assert told.tell(NEW, role="dispatcher") == [PARKED]
-    assert told.tell(received(9)) == [APPLIED]
+    assert (told.tell(NEW, role="dispatcher"), told.tell(received(9))) == ([PARKED], [APPLIED])
     assert told.stream.parked is not None
     needs, offset = "needs a newer release: ", told.next_offset - 2
     assert why(told.stream.parked, 3) == f"{needs}type trackside.trial-cloned.v1 at 3/{offset}"
@@ -64,51 +63,40 @@ def test_nothing_but_commands_counts_in_a_parked_stream() -> None:
     told, _ = parked()
     assert react(told.stream, CAPABILITIES, AGGREGATES) == []
     before, commands = dump(told.stream), len(told.stream.commands)
-    assert told.tell(suggested(3)) == [PARKED]
-    assert told.tell(received(5)) == [APPLIED]
-    assert len(told.stream.commands) == commands + 1
-    assert told.stream.root == load(before, AGGREGATES).root
+    assert told.each(suggested(3), received(5)) == [PARKED, APPLIED]
+    assert (len(told.stream.commands), told.stream.root) == (commands + 1, load(before, AGGREGATES).root)
     assert told.tell(received(), stream="digits-2") == [APPLIED], "other streams of the partition go on"
     assert told.streams.by_id["digits-2"].parked is None
 
 
-def test_what_was_written_since_is_folded_once_the_record_is_skipped() -> None:
+def test_what_was_written_since_is_folded_and_passed_on_once_the_record_is_skipped() -> None:
     told, offset = parked()
     clean = search_running()
-    for number in (0, 1):
+    for number in (0, 7, 1):
         told.tell(suggested(number))
         clean.tell(suggested(number))
+    passed: list[tuple[int, Outcome, int]] = []
+
+    def observe(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
+        passed.append((record.offset - offset, outcome, at))
+
+    told.streams.on_released = observe
     assert told.tell(skip(offset + 1)) == told.tell(skip(offset, partition=4)) == [OVERTAKEN]
     assert told.stream.parked is not None
     assert told.tell(skip(offset)) == [APPLIED]
     assert told.stream.parked is None
     assert [each.reason for each in told.stream.skipped] == ["a test wrote it"]
     assert numbers(told) == numbers(clean) == [0, 1]
-
-
-def test_each_record_that_was_held_is_passed_on_with_its_outcome() -> None:
-    told, offset = parked()
-    told.tell(suggested(0))
-    told.tell(suggested(7))
-    passed: list[tuple[int, Outcome, int]] = []
-
-    def observe(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
-        passed.append((record.offset, outcome, at))
-
-    told.streams.on_released = observe
-    told.tell(skip(offset))
     at = told.next_offset - 1
-    assert passed == [(offset + 1, APPLIED, at), (offset + 2, OVERTAKEN, at)]
+    assert passed[:3] == [(1, APPLIED, at), (2, OVERTAKEN, at), (3, APPLIED, at)]
 
 
 def test_the_rest_of_a_decision_with_a_skipped_record_has_no_effect() -> None:
     told = search_running()
     told.tell(NEW, suggested(0), role="dispatcher")
     offset = told.next_offset - 2
-    told.tell(suggested(0))
-    told.tell(skip(offset))
-    assert numbers(told) == [0]
-    assert told.stream.root.trials[0].suggested_at == offset + 2
+    told.each(suggested(0), skip(offset))
+    assert (numbers(told), told.stream.root.trials[0].suggested_at) == ([0], offset + 2)
 
 
 def test_a_second_unknown_event_parks_the_stream_again() -> None:
@@ -118,10 +106,8 @@ def test_a_second_unknown_event_parks_the_stream_again() -> None:
     told.tell(suggested(1))
     assert told.tell(skip(offset)) == [APPLIED]
     assert told.stream.parked is not None
-    assert told.stream.parked.offset == offset + 2
-    assert len(told.stream.parked.held) == 1
-    assert told.tell(skip(offset)) == [OVERTAKEN]
-    assert told.tell(skip(offset + 2)) == [APPLIED]
+    assert (told.stream.parked.offset, len(told.stream.parked.held)) == (offset + 2, 1)
+    assert told.each(skip(offset), skip(offset + 2)) == [OVERTAKEN, APPLIED]
     assert numbers(told) == [0, 1]
 
 
@@ -129,9 +115,7 @@ def test_a_snapshot_at_any_moment_changes_nothing() -> None:
     told, offset = parked()
     told.tell(suggested(0))
     told.tell(received(9), accepted(9))
-    told.tell(suggested(1))
-    told.tell(skip(offset))
-    told.tell(suggested(2))
+    told.each(suggested(1), skip(offset), suggested(2))
     for cut in range(len(told.records) + 1):
         streams = Streams(AGGREGATES)
         for at, record in enumerate(told.records):
@@ -141,11 +125,18 @@ def test_a_snapshot_at_any_moment_changes_nothing() -> None:
         assert dump(streams.by_id[STREAM]) == dump(told.stream)
 
 
-def test_an_unknown_event_of_no_role_parks_nothing() -> None:
+def test_an_unknown_event_of_no_role_parks_nothing_nor_one_in_the_partition_of_another_stream() -> None:
     for role in ("nobody", "publisher", "operator"):
         told = search_running()
         assert told.fold(record_of(NEW, 0, role)) is OVERTAKEN
         assert told.stream.parked is None
+    told, known = search_running(), Streams(AGGREGATES)
+    streams = Streams(AGGREGATES, partitions=12)
+    places = [replace(record, partition=at) for record in told.records for at in (0, 3, 7)]
+    assert len({record.partition for record in places if streams.fold(record)[1] is APPLIED}) <= 1
+    for record in told.records:
+        known.fold(record)
+    assert known.fold(replace(told.records[0], partition=5, offset=9))[1] is OVERTAKEN
 
 
 def test_the_command_to_skip_a_record_repairs_its_stream_and_may_come_again() -> None:
@@ -154,8 +145,7 @@ def test_the_command_to_skip_a_record_repairs_its_stream_and_may_come_again() ->
     command = SkipRecord(partition=3, offset=offset, reason="an accident")
     events = asked(told, command)
     assert [type(event) for event in events] == [CommandAccepted, RecordSkipped]
-    assert told.tell(*events) == [APPLIED, APPLIED]
-    assert numbers(told) == [0]
+    assert (told.tell(*events), numbers(told)) == ([APPLIED, APPLIED], [0])
     assert told.stream.skipped[0].command_id == "c-skip"
     again = asked(told, command.model_copy(update={"reason": "again"}), "c-again")
     assert [type(event) for event in again] == [CommandAccepted]
@@ -189,15 +179,4 @@ def test_a_stream_with_more_events_than_are_held_is_not_repaired(monkeypatch: py
     assert len(told.stream.parked.held) == 2
     (refused,) = asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
     assert isinstance(refused, CommandRefused)
-    assert refused.code == "too_many_held"
-    assert told.tell(skip(offset)) == [OVERTAKEN]
-
-
-def test_an_event_in_the_partition_of_another_stream_has_no_effect() -> None:
-    told, known = search_running(), Streams(AGGREGATES)
-    streams = Streams(AGGREGATES, partitions=12)
-    places = [replace(record, partition=at) for record in told.records for at in (0, 3, 7)]
-    assert len({record.partition for record in places if streams.fold(record)[1] is APPLIED}) <= 1
-    for record in told.records:
-        known.fold(record)
-    assert known.fold(replace(told.records[0], partition=5, offset=9))[1] is OVERTAKEN
+    assert (refused.code, told.tell(skip(offset))) == ("too_many_held", [OVERTAKEN])

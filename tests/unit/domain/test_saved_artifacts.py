@@ -21,7 +21,6 @@ OTHER = "cd" * 32
 
 
 def saved(**changed: Any) -> ArtifactSaved:
-    """Gives an artifact that the first placement of the first trial's task has saved."""
     stored = {"uri": f"store:sha256/{DIGEST}", "sha256": DIGEST, "size_bytes": 10}
     named = {"number": 1, "name": "weights", "version": 1, "kind": "file"}
     return ArtifactSaved.model_validate({**token(), **named, **stored, **changed})
@@ -43,42 +42,30 @@ def test_a_record_of_an_artifact_that_can_be_none_has_no_effect() -> None:
 
 
 def answer(told: Any, *digests: str) -> list[Event] | tuple[Problem, ...]:
-    """Returns what a command to forget artifacts is answered."""
     return decide(told.stream, ForgetArtifacts(artifacts=list(digests)), "c-9")
 
 
 def test_a_checkpoint_that_an_open_task_may_continue_from_is_not_forgotten() -> None:
     told = task_active()
-    here = {"name": "checkpoint"}
+    late = answer(told, DIGEST)
+    assert isinstance(late, list)
     for number, digest in enumerate((DIGEST, OTHER, "ef" * 32), 1):
         checkpoint = {"number": number, "version": number, "step": number, "sha256": digest}
-        told.tell(saved(kind="checkpoint", **here, **checkpoint))
+        told.tell(saved(kind="checkpoint", name="checkpoint", **checkpoint))
+        if number == 1:
+            assert told.tell(*late) == [Outcome.OVERTAKEN], "it has come to need it since the decision"
     refused = answer(told, DIGEST, OTHER)
     assert [(each.code, each.path) for each in refused if isinstance(each, Problem)] == [
         ("artifact_in_use", "$.artifacts[1]")
     ], "the first of three was superseded"
     told.tell(ended())
-    assert answer(told, DIGEST, OTHER) == [
-        ArtifactsForgotten(command_id="c-9", artifacts=[DIGEST, OTHER], reason="")
-    ]
-
-
-def test_what_a_task_has_come_to_need_since_the_decision_is_not_forgotten() -> None:
-    told = task_active()
-    late = answer(told, DIGEST)
-    assert isinstance(late, list)
-    told.tell(saved(name="checkpoint", kind="checkpoint", step=1))
-    assert told.tell(*late) == [Outcome.OVERTAKEN]
-    told.tell(ended())
-    assert told.tell(*late) == [Outcome.APPLIED]
+    forgotten = ArtifactsForgotten(command_id="c-9", artifacts=[DIGEST, OTHER], reason="")
+    assert (answer(told, DIGEST, OTHER), told.tell(*late)) == ([forgotten], [Outcome.APPLIED])
 
 
 def test_a_closed_stream_forgets_artifacts_and_may_be_asked_twice() -> None:
     told = task_active(concurrency=1, max_trials=1)
-    told.tell(saved())
-    told.tell(ended())
-    told.tell(over(0))
-    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    told.each(saved(), ended(), over(0), SearchEnded(status=SearchStatus.DONE, trials=1))
     assert told.stream.closed
     for _ in range(2):
         events = answer(told, DIGEST)
@@ -89,30 +76,24 @@ def test_a_closed_stream_forgets_artifacts_and_may_be_asked_twice() -> None:
 
 def test_an_artifact_counts_although_the_store_never_had_the_version_before() -> None:
     told = task_active()
-    assert told.tell(saved()) == [Outcome.APPLIED]
-    assert told.tell(saved(number=3, version=3, sha256=OTHER)) == [Outcome.APPLIED]
+    assert told.each(saved(), saved(number=3, version=3, sha256=OTHER)) == [Outcome.APPLIED] * 2
     assert told.tell(saved(number=4, version=2)) == [Outcome.OVERTAKEN], "an older one, under a new number"
     [newest] = told.stream.tasks["digits-1.0"].artifacts.values()
     assert (newest.version, newest.reference.sha256) == (3, OTHER)
 
 
 def model(number: int, name: str = "weights", **changed: Any) -> ArtifactSaved:
-    """Gives a model that is the `number`-th artifact of its placement, with metadata."""
     fields: dict[str, Any] = {"kind": "model", "name": name, "metadata": {"format": "safetensors"}}
     return saved(number=number, **{**fields, **changed})
 
 
-def test_a_model_keeps_what_it_was_saved_with_and_another_file_does_not() -> None:
+def test_a_model_keeps_what_it_was_saved_with_up_to_a_limit_and_another_file_does_not() -> None:
     told = task_active()
     told.tell(model(1), saved(number=2, name="curve", metadata={"format": "csv"}))
     artifacts = told.task().artifacts
     assert artifacts["weights"].metadata == {"format": "safetensors"}
     assert (artifacts["weights"].attempt, artifacts["weights"].saved_at) == (1, told.next_offset - 2)
-    assert artifacts["curve"].metadata == {}
-    assert artifacts["curve"].attempt == 1
-
-
-def test_metadata_over_the_limit_of_the_sdk_are_not_kept() -> None:
+    assert (artifacts["curve"].metadata, artifacts["curve"].attempt) == ({}, 1)
     told = task_active()
     fits = {"notes": "n" * (MAX_METADATA_BYTES - len('{"notes": ""}'))}
     told.tell(model(1, metadata=fits), model(2, "larger", metadata={"notes": fits["notes"] + "n"}))

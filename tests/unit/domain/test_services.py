@@ -35,17 +35,14 @@ from trackside.domain.task_instructions import is_unacknowledged
 
 
 def ready(number: int = 1, **which: Any) -> TaskReady:
-    """Returns a service's word that it serves."""
     return TaskReady(**token(**which), number=number, detail={"port": 8_000})
 
 
 def given(number: int = 1) -> InstructionGiven:
-    """Returns an instruction."""
     return InstructionGiven(command_id=f"c-{number}", task_id=task_id(0), number=number, body={"n": number})
 
 
 def answered(number: int = 1, ok: bool = True, **which: Any) -> InstructionAcknowledged:
-    """Returns a task's word on an instruction."""
     return InstructionAcknowledged(**token(**which), number=number, ok=ok, detail={"sha256": "ab"})
 
 
@@ -57,8 +54,7 @@ def fail(told: Told, end: AttemptEnd = AttemptEnd.FAILED) -> int:
     assert (task.state, task.attempt.number) == (TaskState.QUEUED, number + 1)
     waited = task.not_before_ms - told.now_ms + 1
     told.next_offset += waited
-    assert told.tell(assigned(attempt=number + 1)) == APPLIED
-    assert told.tell(begun(attempt=number + 1)) == APPLIED
+    assert told.each(assigned(attempt=number + 1), begun(attempt=number + 1)) == APPLIED * 2
     return waited
 
 
@@ -84,8 +80,7 @@ def test_its_attempts_count_anew_once_it_was_ready_for_ten_minutes() -> None:
 
 def test_a_service_that_every_worker_has_refused_is_tried_again_too() -> None:
     told = task_active(service=True)
-    told.tell(preemption())
-    told.tell(ended(AttemptEnd.PREEMPTED))
+    told.each(preemption(), ended(AttemptEnd.PREEMPTED))
     refused = AttemptEnded(**token(incarnation=""), end=AttemptEnd.REFUSED)
     assert told.tell(refused, role="scheduler") == APPLIED
     assert told.task().state is TaskState.QUEUED
@@ -121,13 +116,10 @@ def test_ready_counts_for_the_running_placement_of_a_service_only() -> None:
     told = task_active()
     assert told.tell(ready()) == OVERTAKEN
     told = task_active(service=True)
-    assert told.tell(ready()) == APPLIED
-    assert told.tell(ready()) == DUPLICATE
+    assert told.each(ready(), ready()) == APPLIED + DUPLICATE
     first_ms = told.task().attempt.ready_ms
-    assert told.tell(ready(2)) == APPLIED
-    assert told.task().attempt.ready_ms == first_ms
-    told.tell(preemption())
-    told.tell(ended(AttemptEnd.PREEMPTED))
+    assert (told.tell(ready(2)), told.task().attempt.ready_ms) == (APPLIED, first_ms)
+    told.each(preemption(), ended(AttemptEnd.PREEMPTED))
     assert told.tell(ready(3)) == OVERTAKEN
     assert told.tell(assigned(placement=2), begun(placement=2)) == APPLIED * 2
     assert (told.task().attempt.ready_ms, told.task().attempt.ready) == (0, {})
@@ -136,40 +128,25 @@ def test_ready_counts_for_the_running_placement_of_a_service_only() -> None:
 
 def test_the_newest_instruction_waits_for_each_placement_to_acknowledge_it() -> None:
     told = task_active(service=True)
-    assert told.tell(answered()) == OVERTAKEN
-    assert told.tell(given(1)) == APPLIED
-    assert told.tell(given(1)) == DUPLICATE
-    assert told.tell(given(3)) == OVERTAKEN
-    assert told.tell(given(2)) == APPLIED
-    assert told.tell(answered(1)) == OVERTAKEN
+    assert told.each(answered(), given(1), given(1)) == OVERTAKEN + APPLIED + DUPLICATE
+    assert told.each(given(3), given(2), answered(1)) == OVERTAKEN + APPLIED + OVERTAKEN
     assert is_unacknowledged(told.task())
-    assert told.tell(answered(2, ok=False)) == APPLIED
-    assert told.tell(answered(2)) == DUPLICATE
+    assert told.each(answered(2, ok=False), answered(2)) == APPLIED + DUPLICATE
     assert told.task().acknowledgement == (False, {"sha256": "ab"})
     assert not is_unacknowledged(told.task())
     fail(told)
     assert is_unacknowledged(told.task())
-    assert told.tell(answered(2)) == OVERTAKEN
-    assert told.tell(answered(2, attempt=2)) == APPLIED
+    assert told.each(answered(2), answered(2, attempt=2)) == OVERTAKEN + APPLIED
 
 
-def test_an_instruction_during_the_wait_is_that_of_the_next_attempt() -> None:
-    told = task_active(service=True)
-    told.tell(ended(AttemptEnd.FAILED))
-    assert told.tell(given()) == APPLIED
-    assert not is_unacknowledged(told.task())
-    assert told.task().instruction is not None
-
-
-def test_an_instruction_to_a_task_that_has_ended_is_stopping_or_is_unknown_is_refused() -> None:
+def test_an_instruction_is_that_of_the_next_attempt_and_none_is_given_after_the_end() -> None:
     told = task_active(service=True)
 
     def answer(task: str = task_id(0)) -> list[str]:
         found = task_commands.decide(told.stream, InstructTask(task=task, body={}), "c-1")
         return [each.code if isinstance(each, Problem) else type(each).__name__ for each in found]
 
-    assert answer() == ["InstructionGiven"]
-    assert answer("digits-1.07") == ["unknown_task"]
+    assert (answer(), answer("digits-1.07")) == (["InstructionGiven"], ["unknown_task"])
     told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
     assert answer() == ["task_over"]
     told.tell(ended(AttemptEnd.CANCELLED), over(0))
@@ -177,3 +154,8 @@ def test_an_instruction_to_a_task_that_has_ended_is_stopping_or_is_unknown_is_re
     shrink(told.stream)
     assert told.stream.tasks == {}, "it has settled"
     assert answer() == ["task_over"]
+    told = task_active(service=True)
+    told.tell(ended(AttemptEnd.FAILED))
+    assert told.tell(given()) == APPLIED
+    assert not is_unacknowledged(told.task())
+    assert told.task().instruction is not None

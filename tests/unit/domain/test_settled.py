@@ -117,8 +117,7 @@ def test_the_snapshot_of_a_search_hardly_grows_with_reports_of_ended_trials() ->
         told.tell(suggested(trial), submitted(trial))
         for event in (assigned(trial), begun(trial), *(report(step, 0.5, trial) for step in range(50))):
             told.tell(event)
-        told.tell(ended(trial=trial))
-        told.tell(over(trial, 0.5))
+        told.each(ended(trial=trial), over(trial, 0.5))
     whole = len(pack(told.stream))
     shrink(told.stream)
     assert len(pack(told.stream)) < whole / 5

@@ -66,8 +66,7 @@ def test_only_the_owner_of_a_decision_may_write_it(role: str) -> None:
     for event, owners in events:
         if role not in owners:
             before = copy.deepcopy(told.streams.by_id)
-            assert told.tell(event, role=role or "x/y") == OVERTAKEN
-            assert told.streams.by_id == before
+            assert (told.tell(event, role=role or "x/y"), told.streams.by_id) == (OVERTAKEN, before)
         assert told.tell(event, role=min(owners)) == APPLIED
 
 
@@ -123,8 +122,7 @@ def test_a_decision_is_ignored_whole_even_across_a_snapshot_and_positions_follow
     for streams in (told.streams, other):
         assert streams.fold(record_of(submitted(None), 91, decision=("d", 1, 2)))[1] is Outcome.OVERTAKEN
         streams.fold(record_of(received(), 4, stream="other", partition=5))
-        assert streams.positions == {3: 92, 5: 5}
-        assert set(streams.by_id) == {STREAM, "other"}
+        assert (streams.positions, set(streams.by_id)) == ({3: 92, 5: 5}, {STREAM, "other"})
 
 
 def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over() -> None:
@@ -140,8 +138,7 @@ def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over() -> None:
 
 def test_a_publication_counts_once_and_is_answered_once() -> None:
     told = Told()
-    assert told.tell(received()) == APPLIED
-    assert told.tell(received()) == DUPLICATE
+    assert told.each(received(), received()) == APPLIED + DUPLICATE
     assert told.tell(accepted(2)) == told.tell(accepted(1, place=9)) == OVERTAKEN, "nobody has asked that"
     assert told.stream.unanswered
     assert told.tell(accepted()) == APPLIED
@@ -166,8 +163,7 @@ def test_a_command_published_twice_keeps_its_first_body_and_its_first_answer() -
     known = told.stream.commands["c-1"]
     assert (known.body, known.digest, len(known.publications)) == ({"a": 1}, "digest-1", 2)
     told.tell(refused(code="wrong_type"))
-    assert (known.decided, known.body) == (True, None)
-    assert told.tell(conflict) == APPLIED
+    assert (known.decided, known.body, told.tell(conflict)) == (True, None, APPLIED)
     assert known.answer == Problem(code="wrong_type", path="$", message="no")
     told, conflict = published_twice()
     assert told.tell(conflict) == APPLIED
@@ -204,8 +200,7 @@ def test_a_closed_stream_answers_commands_and_nothing_else() -> None:
     assert dump(told.stream) == before, "an open stream does not shrink"
     told = closed()
     assert told.stream.closed
-    assert told.tell(received(2)) == APPLIED
-    assert told.tell(refused(2, code="already_terminal")) == APPLIED
+    assert told.each(received(2), refused(2, code="already_terminal")) == APPLIED * 2
     events = (started(), suggested(1), submitted(None, task_id="free"), over(0), ended(), assigned())
     for event in (*events, SearchStopRequested(command_id="c-2", reason="")):
         assert told.tell(event) == OVERTAKEN
@@ -214,8 +209,7 @@ def test_a_closed_stream_answers_commands_and_nothing_else() -> None:
 def test_a_shrunk_stream_judges_all_that_comes_as_a_whole_one() -> None:
     whole, small = closed(), closed()
     shrink(small.stream)
-    assert small.stream.tasks == {}
-    assert small.search.trials == []
+    assert (small.stream.tasks, small.search.trials) == ({}, [])
     later: list[list[Message]] = [[record.message] for record in whole.records] + [
         [accepted(), started()],
         [suggested(1), submitted(1)],
@@ -232,16 +226,13 @@ def test_a_shrunk_stream_judges_all_that_comes_as_a_whole_one() -> None:
 
 def test_a_trial_s_task_comes_with_its_suggestion_and_not_later() -> None:
     told = search_running()
-    told.tell(suggested(0))
-    told.tell(suggested(1))
-    assert told.tell(submitted(0)) == OVERTAKEN
-    assert told.tell(submitted(1)) == APPLIED
+    told.each(suggested(0), suggested(1))
+    assert told.each(submitted(0), submitted(1)) == OVERTAKEN + APPLIED
 
 
 def test_the_state_comes_back_from_its_snapshot_as_it_was() -> None:
     told = task_active(retry={"lost": 2, "failed": 1})
-    told.tell(report(1, 0.25))
-    told.tell(report(2, None))
+    told.each(report(1, 0.25), report(2, None))
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     told.tell(assigned(attempt=2))
     told.tell(suggested(1), submitted(1))
@@ -249,6 +240,5 @@ def test_the_state_comes_back_from_its_snapshot_as_it_was() -> None:
     told.tell(received(2, problem=Problem(code="too_deep", path="$.space", message="33 > 32 levels")))
     told.tell(suggested(9), submitted(9))
     back = load(pack(told.stream), AGGREGATES)
-    assert back == told.stream
-    assert dump(back) == dump(told.stream)
+    assert (back, dump(back)) == (told.stream, dump(told.stream))
     assert back.tasks[task_id(0)].attempts[0].status is TaskStatus.EXITED

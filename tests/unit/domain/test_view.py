@@ -19,8 +19,6 @@ STARTED = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 @dataclass
 class Errand:
-    """A root with two tasks, one of which has ended."""
-
     ended: int = 1
 
 
@@ -34,17 +32,10 @@ class ErrandView(View[Errand]):
 
 
 def task_row(name: str, ending: str | None) -> ViewRow:
-    state = "active" if ending is None else "ended"
-    at = {"task_id": f"e.{name}", "task_type": "walk", "name": name, "state": state, "ending": ending}
-    where = {"worker_id": "w1", "device_ids": ["cpu-0"], "attempts": 1, "service": False}
-    return {
-        **at,
-        **where,
-        "objective": None,
-        "result": {"steps": 12},
-        "unschedulable": None,
-        "stop_reason": "",
-    }
+    row: ViewRow = dict.fromkeys(("objective", "unschedulable"))
+    row |= {"task_id": f"e.{name}", "task_type": "walk", "name": name, "ending": ending, "stop_reason": ""}
+    row |= {"worker_id": "w1", "device_ids": ["cpu-0"], "attempts": 1, "service": False}
+    return row | {"state": "active" if ending is None else "ended", "result": {"steps": 12}}
 
 
 def attempt_row(name: str, **more: object) -> ViewRow:
@@ -70,8 +61,7 @@ def errand() -> Stream[Errand]:
 
 
 def test_its_page_has_its_status_and_its_tasks_and_its_report_is_one_section() -> None:
-    assert VIEW.listed(ROW) == Listed()
-    assert dict(VIEW.facts(ROW, ROWS))["status"] == "RUNNING"
+    assert (VIEW.listed(ROW), dict(VIEW.facts(ROW, ROWS))["status"]) == (Listed(), "RUNNING")
     [tasks] = VIEW.tables(ROW, ROWS)
     assert [row[:4] for row in tasks.rows] == [
         ["a", "walk", "ended", "w1/cpu-0"],
@@ -82,17 +72,13 @@ def test_its_page_has_its_status_and_its_tasks_and_its_report_is_one_section() -
     assert (section.columns, len(section.finished), section.open) == (["steps"], 1, 1)
 
 
-def test_its_end_is_a_failure_if_a_task_ended_in_a_way_that_is_not_accepted() -> None:
+def test_its_state_is_its_progress_and_its_end_a_failure_if_that_of_a_task_is_not_accepted() -> None:
     end = VIEW.end(errand(), {AttemptEnd.FINISHED})
     assert end.lines == ["e RUNNING: 1 tasks in 4.0 s"]
     assert end.board_lines == ("so far so good",)
     assert end.failure == "e: 1 of its tasks did not finish"
     assert json.loads(json.dumps(end.summary))["errand_id"] == "e"
     assert VIEW.end(errand(), set(AttemptEnd)).failure == ""
-
-
-def test_its_state_is_its_progress_and_its_tasks() -> None:
     state = VIEW.state(errand())
     assert (state["status"], state["ended"], state["total"], state["ended_ms"]) == ("RUNNING", 1, None, 5_000)
-    assert VIEW.state_lines(state) == []
-    assert VIEW.state_tables({}, {}) == []
+    assert (VIEW.state_lines(state), VIEW.state_tables({}, {})) == ([], [])

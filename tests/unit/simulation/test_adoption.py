@@ -34,15 +34,11 @@ def outcomes(config: SimulationConfig) -> Counter[Outcome]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIO_TYPES, ids=lambda each: each.name)
-def test_tasks_of_all_kinds_are_adopted_by_workers_killed_often(
-    scenario: type[StreamScenario],
-) -> None:
+def test_tasks_of_all_kinds_are_adopted_by_workers_killed_often(scenario: type[StreamScenario]) -> None:
     assert outcomes(replace(CONFIG, scenario=scenario))[Outcome.APPLIED] > 0
 
 
-def test_who_asks_gets_an_answer_from_the_worker_that_has_adopted_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_asks_gets_an_answer_from_the_worker_that_has_adopted_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "RUNS_MEANWHILE", 1.0)
     simulation = WorkersKilledOften(1, replace(CONFIG, scenario=AskingScenario))
     try:
@@ -65,9 +61,7 @@ def test_an_attempt_that_was_lost_first_is_not_adopted() -> None:
     assert outcomes(replace(CONFIG, lease_s=0.4))[Outcome.OVERTAKEN] > 0
 
 
-def test_a_worker_adopts_nothing_of_another_one_s_journal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worker_adopts_nothing_of_another_one_s_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "ALL_END", 1.0)  # so it adopts nothing of its own
     monkeypatch.setattr(recovery, "FOREIGN_JOURNAL", 1.0)
     found = outcomes(CONFIG)

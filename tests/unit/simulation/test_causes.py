@@ -48,7 +48,6 @@ def applied_events(simulation: Simulation) -> Counter[type[Event]]:
 
 
 def publish(simulation: Simulation, command: Message, command_id: str) -> None:
-    """Has a command land in the log at once."""
     record = RecordWriter("publisher", "simulation").single(STREAM, command, message_id=command_id)
     simulation.log._land((simulation.topics.commands.name, 1), [record], None)
 
@@ -81,8 +80,6 @@ SEARCH: dict[str, Any] = {
 
 
 class BatchOfSearches(StreamScenario):
-    """A batch of a task and two searches, then of another task."""
-
     kind = name = "batch"
     plural = "batches"
     last_trials = 2
@@ -94,7 +91,6 @@ class BatchOfSearches(StreamScenario):
         self._child_ends: dict[str, str] = {}
 
     def command(self) -> SubmitTasks:
-        """Returns the command that submits the batch."""
         searches = [
             {"name": name, "kind": "search", "spec": {**SEARCH, "max_trials": trials}}
             for name, trials in (("a", 3), ("b", self.last_trials))
@@ -103,7 +99,6 @@ class BatchOfSearches(StreamScenario):
         return SubmitTasks.model_validate({"groups": groups})
 
     def take(self, record: Record, stream: Stream) -> None:
-        """Notes how searches ended, and how they did for the batch."""
         event = record.message
         if isinstance(event, SearchEnded):
             self._ends[record.envelope.stream] = event.status.value
@@ -111,7 +106,6 @@ class BatchOfSearches(StreamScenario):
             self._child_ends[event.child_id] = event.status
 
     def violations(self, stream: Stream) -> list[str]:
-        """Returns whether the batch ended otherwise, or its searches otherwise than it has it."""
         batch = batch_of(stream)
         if batch is None or batch.status is not self.ends_as:
             return [f"the batch is {batch and batch.status}"]
@@ -121,15 +115,11 @@ class BatchOfSearches(StreamScenario):
 
 
 class LongBatch(BatchOfSearches):
-    """Its second search goes on until it is stopped."""
-
     last_trials = 1_000
     ends_as = BatchStatus.STOPPED
 
 
 class StoppedBatch(Simulation):
-    """A simulated batch that is stopped while its searches run."""
-
     def _publish(self) -> None:
         super()._publish()
         self._after(1.5, publish, self, StopTasks(), "stop")

@@ -27,8 +27,7 @@ def test_entries_come_out_as_they_went_in() -> None:
     store, entries = SegmentStore(PLACE, drops_old=False), [entry(offset) for offset in range(33)]
     for one in entries:
         store.append(one)
-    assert len(store) == 33
-    assert list(store) == entries
+    assert (len(store), list(store)) == (33, entries)
     assert [store[at] for at in (0, 7, 24, 25, 32, -1)] == [entries[at] for at in (0, 7, 24, 25, 32, -1)]
     for first in range(0, 33, 4):
         for end in range(first, 35, 3):
@@ -48,7 +47,6 @@ def test_what_is_forgotten_keeps_its_place_and_counts_as_grown() -> None:
 
 
 def times(*begins: Event) -> tuple[list[int], int]:
-    """Returns how long a task waited and ran, ms, whose worker begins with these events."""
     told: Told = task_queued()
     told.tell(assigned())
     told.tell(*begins)

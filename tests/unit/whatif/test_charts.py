@@ -25,7 +25,6 @@ def asked(*assessors: str, direction: str = "maximize") -> Comparison:
 
 
 def texts(found: Comparison) -> list[tuple[float, float, float, str, str]]:
-    """Returns the texts of a picture: x, y, size, anchor and words."""
     said = TEXT.findall(page(found))
     return [(float(x), float(y), float(size), anchor, words) for x, y, size, anchor, words in said]
 

@@ -38,8 +38,7 @@ def test_a_hopeless_trial_is_stopped_and_its_slot_is_used_only_where_freed_slots
     for search in (frozen, freed):
         assert [trial.trace.number for trial in search.trials if trial.stopped] == [2]
         assert search.device_ms == 20_000 - 3_900  # at its first report, and 100 ms more
-    assert frozen.makespan_ms == recording.makespan_ms
-    assert freed.makespan_ms == recording.makespan_ms - 3_900
+    assert (frozen.makespan_ms, freed.makespan_ms) == (recording.makespan_ms, recording.makespan_ms - 3_900)
     late = trace(2, [0.9, 0.9, 0.9, 0.01], busy_ms=4_050)  # it ends before its stop takes effect
     threshold = Scenario("threshold", 1, 1, False, parse_assessor("threshold:lower=0.05"))
     search = resimulate(recorded(trace(0, GOOD), trace(1, GOOD), late), threshold)
@@ -52,8 +51,7 @@ def test_regret_says_that_the_best_trial_was_stopped_and_what_that_lost() -> Non
     row = found.results[1]
     assert (row.mode, row.best_trial_stopped, row.stopped_trials) == ("frozen", True, (2,))
     assert row.best is not None and row.best.number == 0
-    assert row.value_lost == pytest.approx(0.15)
-    assert row.rank_of_best == 2
+    assert (row.value_lost, row.rank_of_best) == (pytest.approx(0.15), 2)
     recording = recorded(trace(0, BAD), trace(1, BAD), trace(2, GOOD), direction="minimize")
     found = compare(recording, ScenarioGrid(assessors=[MEDIAN]))
     assert found.best is not None and found.best.number == 0, "smaller values are better"
@@ -87,8 +85,7 @@ def test_more_devices_and_another_order_matter_only_where_trials_wait() -> None:
 def test_a_trial_of_several_devices_needs_all_of_them_at_once() -> None:
     recording = recorded(trace(0, GOOD, devices=2), trace(1, GOOD, devices=2), concurrency=2, devices=2)
     found = compare(recording, ScenarioGrid(workers=[3]))
-    assert found.results[1].search.makespan_ms == 10_000
-    assert found.results[0].search.device_ms == 20_000
+    assert (found.results[1].search.makespan_ms, found.results[0].search.device_ms) == (10_000, 20_000)
     with pytest.raises(BadScenarioError, match="needs 2 devices"):
         compare(recording, ScenarioGrid(workers=[1]))
 
@@ -107,30 +104,24 @@ def test_every_trial_ends_once_whatever_is_asked() -> None:
             assert 0 <= row.search.device_ms <= sum(one.busy_ms for one in traces)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_an_assessor_is_read_as_it_is_typed() -> None:
+    for text, expected in (
         ("median", {}),
         ("median:n_warmup_steps=5,interval_steps=2", {"n_warmup_steps": 5, "interval_steps": 2}),
         ("percentile:percentile=25.0", {"percentile": 25.0}),
         ('patient:patience=3,wrapped={"name": "median"}', {"patience": 3, "wrapped": {"name": "median"}}),
-    ],
-)
-def test_an_assessor_is_read_as_it_is_typed(text: str, expected: dict[str, Any]) -> None:
-    assert parse_assessor(text) == {"name": text.partition(":")[0], "options": expected}
+    ):
+        assert parse_assessor(text) == {"name": text.partition(":")[0], "options": expected}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_an_assessor_that_is_none_is_said_with_what_is_expected() -> None:
+    for text, said in (
         ("medium", "assessor.name: unknown assessor 'medium'"),
         ("median:warmup=5", "assessor.options.warmup: unknown option"),
         ("median:n_warmup_steps", "'n_warmup_steps' of 'median:n_warmup_steps' is not an option"),
-    ],
-)
-def test_an_assessor_that_is_none_is_said_with_what_is_expected(text: str, said: str) -> None:
-    with pytest.raises(BadScenarioError, match=said):
-        parse_assessor(text)
+    ):
+        with pytest.raises(BadScenarioError, match=said):
+            parse_assessor(text)
     with pytest.raises(BadScenarioError, match="expected first-come, newest-first"):
         parse_placement_order("random")
 
@@ -147,9 +138,7 @@ def test_a_comparison_is_json_and_two_pictures() -> None:
     assert png(found).startswith(b"\x89PNG")
 
 
-def test_the_table_fits_the_screen_and_a_narrow_one_leaves_columns_out(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_fits_the_screen_and_a_narrow_one_leaves_columns_out(capsys: Any, monkeypatch: Any) -> None:
     many = [parse_assessor("median:n_startup_trials=3,n_warmup_steps=5,interval_steps=2"), MEDIAN]
     show(compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), ScenarioGrid(many)))
     said = capsys.readouterr().out

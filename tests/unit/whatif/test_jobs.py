@@ -27,9 +27,7 @@ ACCURACIES = [0.6, 0.65, 0.7, 0.85, 0.8, 0.99]
 EIGHT = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 8}
 
 
-def recorded(
-    accuracies: list[float] | None = None, deploy: dict[str, Any] | None = None, **changed: Any
-) -> JobLog:
+def recorded(accuracies: list[float] | None = None, deploy: Any = None, **changed: Any) -> JobLog:
     """Returns a job with a round a minute: 10 samples arrive, of which 8 are trained with."""
     log, found = JobLog(), ACCURACIES if accuracies is None else accuracies
     log.next_accuracy = lambda number: found[number - 1]
@@ -52,7 +50,6 @@ def minute(log: JobLog) -> None:
 
 
 def read(log: JobLog) -> JobRecording:
-    """Reads the recorded job."""
     own = [each for each in log.records if each.envelope.headers["ce_partitionkey"] == JOB.encode()]
     found = recorded_job(Stream(JOB, 0), own)
     assert found is not None
@@ -61,18 +58,10 @@ def read(log: JobLog) -> JobRecording:
 
 @cache
 def six_rounds() -> JobRecording:
-    """Returns the recorded job that most tests ask about."""
     return read(recorded())
 
 
-@cache
-def one_round() -> JobRecording:
-    """Returns a job of one round."""
-    return read(recorded([0.6]))
-
-
 def compared(log: JobLog | JobRecording, **grid: Any) -> JobComparison:
-    """Compares a job with its scenarios."""
     return compare_job(read(log) if isinstance(log, JobLog) else log, JobGrid(**grid))
 
 
@@ -81,7 +70,6 @@ def verdicts(result: SimulatedJob) -> list[str]:
 
 
 def live(comparison: JobComparison, at: int = -1) -> list[list[str]]:
-    """Returns the models that may be live after each round of a scenario."""
     return [[comparison.name_of(each) for each in one.live] for one in comparison.results[at].rounds]
 
 
@@ -100,34 +88,27 @@ def test_as_recorded_or_with_the_recorded_trigger_a_job_is_the_record() -> None:
 
 
 def test_another_threshold_is_decided_by_what_was_measured_until_too_many_models_may_be_live() -> None:
-    found = compared(six_rounds(), thresholds=[0.05])
+    found = compared(six_rounds(), thresholds=[0.05, 0.3])
     assert verdicts(found.results[1])[:2] == ["deploy", "unknown"]
-    assert live(found)[:2] == [["digits-model@2"], ["digits-model@2", "digits-model@3"]]
+    assert live(found, 1)[:2] == [["digits-model@2"], ["digits-model@2", "digits-model@3"]]
     second = found.results[1].rounds[1]
     assert second.reason == "digits-model@2 was not evaluated with these samples"
     assert not second.values
+    assert verdicts(found.results[2]) == ["keep", "keep", *["unknown"] * 4], "nothing reaches it for a while"
     found = compared(recorded([0.6 + 0.03 * at for at in range(12)]), thresholds=[0.05])
     assert found.results[1].rounds[-1].live == (ANY.digest,)
     assert live(found)[-1] == ["unknown"]
 
 
-def test_a_threshold_that_nothing_reaches_is_known_for_a_while_and_one_of_a_model_for_ever() -> None:
-    found = compared(six_rounds(), thresholds=[0.3])
-    assert verdicts(found.results[1]) == ["keep", "keep", *["unknown"] * 4]
+def test_what_is_decided_by_a_model_alone_is_known_for_ever_or_makes_the_live_model_known_again() -> None:
     absolute = {"type": "condition", "metric": "accuracy", "operator": ">", "threshold": 0.64}
-    found = compared(six_rounds(), deploy_triggers=[parse_deploy_trigger(json.dumps(absolute))])
-    assert verdicts(found.results[1]) == ["keep", *["deploy"] * 5]
-    assert live(found)[-1] == ["digits-model@7"]
-
-
-def test_a_round_that_certainly_deploys_makes_the_live_model_known_again() -> None:
-    either = {"type": "any_of", "triggers": [
-        {**BETTER, "threshold": 0.05},
-        {"type": "condition", "metric": "accuracy", "operator": ">", "threshold": 0.9},
-    ]}  # fmt: skip
-    found = compared(six_rounds(), deploy_triggers=[parse_deploy_trigger(json.dumps(either))])
-    assert verdicts(found.results[1]) == ["deploy", *["unknown"] * 4, "deploy"]
-    assert live(found)[-1] == ["digits-model@7"]
+    either = {"type": "any_of", "triggers": [{**BETTER, "threshold": 0.05}, {**absolute, "threshold": 0.9}]}
+    for trigger, expected in (
+        (absolute, ["keep", *["deploy"] * 5]),
+        (either, ["deploy", *["unknown"] * 4, "deploy"]),
+    ):
+        found = compared(six_rounds(), deploy_triggers=[parse_deploy_trigger(json.dumps(trigger))])
+        assert (verdicts(found.results[1]), live(found)[-1]) == (expected, ["digits-model@7"])
 
 
 def test_rounds_with_other_samples_have_unknown_models_and_about_the_device_time_of_others() -> None:
@@ -136,8 +117,7 @@ def test_rounds_with_other_samples_have_unknown_models_and_about_the_device_time
     assert [each.train for each in other.rounds] == [(0, 20), (20, 40), (40, 60)]
     assert [each.recorded for each in other.rounds] == [None] * 3
     assert other.rounds[0].reason == "no round was recorded with these samples"
-    assert base.device_ms == 12_000
-    assert found.saved_ms(other) == 6_000
+    assert (base.device_ms, found.saved_ms(other)) == (12_000, 6_000)
     assert any("median" in line for line in found.assumptions)
     found = compared(six_rounds(), train_probs=[0.4])  # as many samples wait that are for training
     assert [each.train for each in found.results[1].rounds] == [(0, 20), (20, 40), (40, 60)]
@@ -159,23 +139,18 @@ def test_a_model_from_another_base_is_unknown() -> None:
     assert (second.recorded, second.reason) == (None, "no round was recorded with this base model")
 
 
-def test_a_forced_deployment_is_one_with_any_threshold() -> None:
+def test_a_forced_deployment_is_one_with_any_threshold_and_one_without_its_approval_is_unknown() -> None:
     log = recorded([0.6], deploy={"trigger": {"type": "all_of", "triggers": [BETTER, {"type": "manual"}]}})
     assert log.job.stage == "deploy"
     log.command(JOB, "trackside.fire-deploy.v1", {"force": True})
     log.work()
-    found = compared(log, thresholds=[0.9])
-    assert verdicts(found.results[1]) == ["deploy"]
-    assert found.results[1].rounds[0].reason == "forced by a command, as recorded"
-
-
-def test_a_deployment_that_no_person_was_asked_about_is_unknown() -> None:
+    (forced,) = compared(log, thresholds=[0.9]).results[1].rounds
+    assert (forced.verdict, forced.reason) == ("deploy", "forced by a command, as recorded")
     log = recorded([0.55, 0.9], deploy={"gate": {"message": "ok?"}})
     log.command(JOB, "trackside.approve-deploy.v1", {})
     log.work()
     base, lower = compared(log, thresholds=[0.01]).results
-    assert verdicts(base) == ["keep", "deploy"]
-    assert verdicts(lower)[0] == "unknown"
+    assert (verdicts(base), verdicts(lower)[0]) == (["keep", "deploy"], "unknown")
     assert lower.rounds[0].reason == "its deployment was never submitted for approval"
 
 
@@ -183,14 +158,8 @@ def test_a_failed_round_returns_its_samples_in_every_scenario() -> None:
     log = JobLog()
     log.create(train={"task_type": "train", "check_period_s": 0, "trigger": EIGHT})
     log.append(10)
-    for _ in range(20):
-        task = next((each for each in log.tasks()), None)
-        if task is None:
-            break
-        if task.task_type == "train":
-            log.end(task, error="OutOfMemory")
-        else:
-            log.do(task)
+    while task := next(iter(log.tasks()), None):
+        log.end(task, error="OutOfMemory") if task.task_type == "train" else log.do(task)
     assert log.job.ended_rounds >= 1
     log.next_accuracy = lambda number: 0.9
     log.wait(60)
@@ -201,17 +170,14 @@ def test_a_failed_round_returns_its_samples_in_every_scenario() -> None:
     assert {each.train for each in base.rounds} == {each.train for each in same.rounds} == {(0, 10)}
 
 
-@pytest.mark.parametrize(
-    ("grid", "message"),
-    [
+def test_a_scenario_that_is_none_is_refused() -> None:
+    for grid, message in (
         ({"thresholds": [0.1], "metric": "f1_delta"}, "no condition of the deploy trigger is on 'f1_delta'"),
         ({"train_probs": [1.5]}, "expected a number from 0 to 1"),
         ({"thresholds": [0.1], "deploy_triggers": [object()]}, "not both"),
-    ],
-)
-def test_a_scenario_that_is_none_is_refused(grid: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadScenarioError, match=message):
-        compared(one_round(), **grid)
+    ):
+        with pytest.raises(BadScenarioError, match=message):
+            compared(six_rounds(), **grid)
     for text in ("{", "1", "null", '{"type": "never"}'):
         with pytest.raises(BadScenarioError, match="trigger"):
             parse_deploy_trigger(text)
@@ -250,9 +216,7 @@ def test_a_picture_has_a_band_for_each_scenario(tmp_path: Path) -> None:
     assert {"train_prob 0.8", "train_prob 0.9"} <= set(texts), "which scenario a band is of is not cut"
 
 
-def test_the_command_prints_rounds_and_assumptions(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_prints_rounds_and_assumptions_or_a_table_of_changes(capsys: Any, tmp_path: Path) -> None:
     path = tmp_path / "live.svg"
     whatif_job.compare(six_rounds(), TriggerOptions([0.05], picture=path), as_json=False)
     printed = capsys.readouterr()
@@ -260,11 +224,7 @@ def test_the_command_prints_rounds_and_assumptions(
     assert "digits-model@2 was not evaluated with these samples" in " ".join(printed.out.split())
     assert "assumed:" in printed.out
     assert path.read_bytes().startswith(b"<svg") and "written" in printed.err
-
-
-def test_a_table_of_scenarios_has_a_column_for_each_change(capsys: pytest.CaptureFixture[str]) -> None:
-    options = TriggerOptions([0.05, 0.2], train_probs=[0.8, 0.4])
-    whatif_job.compare(six_rounds(), options, as_json=False)
+    whatif_job.compare(six_rounds(), TriggerOptions([0.05, 0.2], train_probs=[0.8, 0.4]), as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["accuracy_delta", "train_prob"]
     shown = [line.split()[:2] for line in lines[3:7]]

@@ -5,13 +5,25 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.given import answered, end_attempt, place, problems, published, react, refusal, the
+from tests.unit.aggregates.given import (
+    CAPABILITIES,
+    answered,
+    end_attempt,
+    of_kind,
+    place,
+    problems,
+    published,
+    react,
+    refusal,
+    the,
+)
 from tests.unit.domain.given import STREAM, Told, search_running
 from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.decide import MOST_TASKS
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Event, Json
+from trackside.contracts.resources import Resources
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.task import Task, TaskState
@@ -28,7 +40,6 @@ def body(*groups: list[Json], **more: Any) -> Json:
 
 
 def begun(*groups: list[Json], **more: Any) -> Told:
-    """Tells the log up to the start of a batch, whose first tasks have not been submitted yet."""
     told = Told()
     assert isinstance(answered(told, published(1, SUBMIT, body(*groups, **more)))[-1], messages.BatchStarted)
     return told
@@ -61,8 +72,7 @@ def test_t20_groups_run_strictly_one_after_another() -> None:
     finish(told, f"{STREAM}.2.a")
     finish(told, f"{STREAM}.2.c")
     assert react(told) == [messages.GroupEnded(group=1, ends={"finished": 2})]
-    assert react(told) == [messages.BatchEnded(status=messages.BatchStatus.DONE)]
-    assert react(told) == []
+    assert (react(told), react(told)) == ([messages.BatchEnded(status=messages.BatchStatus.DONE)], [])
 
 
 def name_of(event: TaskSubmitted) -> str:
@@ -82,42 +92,42 @@ def test_t20_two_tasks_of_a_group_with_one_name_are_refused_and_of_two_groups_ar
     events = answered(Told(), published(1, SUBMIT, body(tasks("b"), tasks("a", "a"))))
     assert refusal(events) == ("duplicate_task", "$.groups[1]", 1)
     begun(tasks("a"), tasks("a"))
+    many = [{"task_type": "digits", "retry": {"lost": 1}}] * 9_000
+    events = answered(Told(), published(1, SUBMIT, body(many)))
+    assert refusal(events)[:2] == ("too_long", "$.groups"), "it grows too large with its defaults"
+    assert refusal(answered(Told(), published(1, STOP, {})))[0] == "unknown_batch"
+
+
+def needs_of(told: Told) -> dict[str, Resources]:
+    """Submits what may begin; returns what each task asks for, by its name."""
+    return {name_of(event): event.needs.resources for event in of_kind(TaskSubmitted, react(told))}
 
 
 def test_t17_a_task_asks_for_what_it_says_itself_then_its_group_then_the_batch() -> None:
-    own = {"resources": {"estimate_memory": "3GiB"}}
+    own, cpu = {"resources": {"estimate_memory": "3GiB"}}, tasks("cpu", resources={"kind": "cpu"})
     groups = [
         {"tasks": tasks("own", **own) + tasks("groups"), "estimate_memory": "1GB", "device": "cpu-0"},
-        {"tasks": tasks("last"), "estimate_cuda_memory": 7},
+        {"tasks": tasks("last") + cpu, "estimate_cuda_memory": 7},
     ]
     of_batch = {"estimate_memory": "5GB", "estimate_cuda_memory": "6GB", "device": "gpu-1"}
     told = Told()
     answered(told, published(1, SUBMIT, {"groups": groups, "resources": of_batch}))
-    first = {
-        name_of(event): event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted)
-    }
+    first = needs_of(told)
     assert (first["own"].estimate_memory, first["own"].device) == (3 * 2**30, "cpu-0")
     found = first["groups"]
     assert (found.estimate_memory, found.estimate_cuda_memory, found.device) == (10**9, 6 * 10**9, "cpu-0")
     for name in first:
         finish(told, f"{STREAM}.1.{name}")
     react(told)
-    (last,) = (event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted))
-    assert (last.estimate_memory, last.estimate_cuda_memory, last.device) == (5 * 10**9, 7, "gpu-1")
-
-
-def test_a_task_that_wants_a_processor_takes_no_estimate_for_a_gpu_from_its_group() -> None:
-    told = Told()
-    cpu = tasks("a", resources={"kind": "cpu"})
-    answered(told, published(1, SUBMIT, {"groups": [{"tasks": cpu, "estimate_cuda_memory": "1GB"}]}))
-    (found,) = (event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted))
-    assert found.estimate_cuda_memory is None
+    last = needs_of(told)
+    found = last["last"]
+    assert (found.estimate_memory, found.estimate_cuda_memory, found.device) == (5 * 10**9, 7, "gpu-1")
+    assert last["cpu"].estimate_cuda_memory is None, "one that wants a processor takes no estimate for a GPU"
 
 
 def test_at_most_so_many_tasks_are_open_as_the_batch_allows() -> None:
     told = begun(tasks("a", "b", "c"), concurrency=2)
-    assert submitted(react(told)) == [f"{STREAM}.1.a", f"{STREAM}.1.b"]
-    assert react(told) == []
+    assert (submitted(react(told)), react(told)) == ([f"{STREAM}.1.a", f"{STREAM}.1.b"], [])
     finish(told, f"{STREAM}.1.b")
     assert submitted(react(told)) == [f"{STREAM}.1.c"]
 
@@ -143,17 +153,18 @@ def test_a_bad_task_is_named_by_its_place(changed: Json, code: str, path: str | 
     assert batch_of(told.stream) is None
 
 
-@pytest.mark.parametrize(
-    ("more", "path"),
-    [
+def test_a_fixed_device_of_a_batch_or_a_group_is_refused_with_those_there_are() -> None:
+    for more, path in (
         ({"resources": {"device": "cuda:9"}}, "$.resources.device"),
         ({"groups": [{"device": "cuda:9", "tasks": tasks("a")}]}, "$.groups[0].device"),
-    ],
-)
-def test_a_fixed_device_of_a_batch_or_a_group_is_refused_with_those_there_are(more: Json, path: str) -> None:
-    event = the(CommandRefused, answered(Told(), published(1, SUBMIT, {**body(tasks("a")), **more})))
-    assert (event.code, event.path) == ("unknown_device", path)
-    assert event.message.endswith("there are: w1/cpu-0, w1/gpu-1")
+    ):
+        names = tuple(f"w{number}/cpu-0" for number in range(100))
+        many = Capabilities(frozenset({"digits"}), names, frozenset(names))
+        for fleet, said in ((CAPABILITIES, "there are: w1/cpu-0, w1/gpu-1"), (many, "and 80 more")):
+            told = answered(Told(), published(1, SUBMIT, {**body(tasks("a")), **more}), fleet)
+            event = the(CommandRefused, told)
+            assert (event.code, event.path) == ("unknown_device", path)
+            assert event.message.endswith(said)
 
 
 def test_a_refusal_of_a_batch_lists_every_task_type_and_device_up_to_a_hundred() -> None:
@@ -166,15 +177,6 @@ def test_a_refusal_of_a_batch_lists_every_task_type_and_device_up_to_a_hundred()
     ]
     many = answered(Told(), published(1, SUBMIT, body([{"task_type": "nope"}] * 150)))
     assert len(problems(many)) == 100
-
-
-def test_many_devices_are_not_all_listed() -> None:
-    names = tuple(f"w{number}/cpu-0" for number in range(100))
-    capabilities = Capabilities(frozenset({"digits"}), names, frozenset(names))
-    told = Told()
-    (event,) = answered(told, published(1, SUBMIT, body(tasks("a"), resources={"device": "x"})), capabilities)
-    assert isinstance(event, CommandRefused)
-    assert event.message.endswith("and 80 more")
 
 
 def test_a_stream_has_one_search_or_one_batch() -> None:
@@ -195,23 +197,19 @@ def test_a_stopped_batch_ends_its_tasks_then_itself() -> None:
     events = answered(told, published(2, STOP, {"reason": "enough"}))
     assert events[1:] == [messages.BatchStopRequested(command_id="c-2", reason="enough")]
     stops = [TaskStopRequested(task_id=f"{STREAM}.1.{name}", reason="user") for name in "ab"]
-    assert react(told) == stops
-    assert react(told) == []
+    assert (react(told), react(told)) == (stops, [])
     assert [type(event) for event in answered(told, published(3, STOP, {}))] == [CommandAccepted]
     end_attempt(told, token, AttemptEnd.CANCELLED)
     assert react(told) == [messages.BatchEnded(status=messages.BatchStatus.STOPPED)]
     assert batch(told).ends == {"cancelled": 2}
     event = the(CommandRefused, answered(told, published(4, STOP, {})))
     assert (event.code, "STOPPED" in event.message) == ("already_terminal", True)
-
-
-def test_a_batch_that_is_stopped_when_all_is_over_is_done() -> None:
     told = begun(tasks("a"))
     react(told)
     finish(told, f"{STREAM}.1.a")
     react(told)
     answered(told, published(2, STOP, {}))
-    assert react(told) == [messages.BatchEnded(status=messages.BatchStatus.DONE)]
+    assert react(told) == [messages.BatchEnded(status=messages.BatchStatus.DONE)], "all was over before"
 
 
 @pytest.mark.parametrize("name", ["a", f"{STREAM}.1.a"])
@@ -227,22 +225,16 @@ def test_one_task_is_stopped_by_its_name_or_its_id_and_the_batch_goes_on(name: s
     assert event.message.endswith("is over: cancelled")
 
 
-def test_a_task_that_is_being_stopped_is_not_stopped_again() -> None:
-    told = begun(tasks("a"))
-    react(told)
-    place(told, f"{STREAM}.1.a")
-    assert len(answered(told, published(2, STOP, {"task": "a"}))) == 2
-    assert [type(event) for event in answered(told, published(3, STOP, {"task": "a"}))] == [CommandAccepted]
-
-
-def test_a_name_that_two_groups_have_means_the_task_of_the_one_that_runs() -> None:
+def test_a_task_is_stopped_once_and_is_that_of_the_group_that_runs() -> None:
     told = begun(tasks("a"), tasks("a"))
     react(told)
     finish(told, f"{STREAM}.1.a")
     react(told)
     react(told)
+    place(told, f"{STREAM}.2.a")
     events = answered(told, published(2, STOP, {"task": "a"}))
     assert events[1:] == [TaskStopRequested(task_id=f"{STREAM}.2.a", reason="user")]
+    assert [type(event) for event in answered(told, published(3, STOP, {"task": "a"}))] == [CommandAccepted]
 
 
 @pytest.mark.parametrize(("name", "said"), [("aa", "did you mean 'a'"), ("later", "has not had its turn")])
@@ -252,16 +244,6 @@ def test_a_task_that_is_not_there_cannot_be_stopped(name: str, said: str) -> Non
     event = the(CommandRefused, answered(told, published(2, STOP, {"task": name})))
     assert (event.code, event.path) == ("unknown_task", "$.task")
     assert said in event.message
-
-
-def test_a_stop_of_a_batch_that_is_not_there_is_refused() -> None:
-    assert refusal(answered(Told(), published(1, STOP, {})))[0] == "unknown_batch"
-
-
-def test_a_batch_that_grows_too_large_with_its_defaults_is_refused() -> None:
-    many = [{"task_type": "digits", "retry": {"lost": 1}}] * 9_000
-    events = answered(Told(), published(1, SUBMIT, body(many)))
-    assert refusal(events)[:2] == ("too_long", "$.groups")
 
 
 @pytest.mark.thorough

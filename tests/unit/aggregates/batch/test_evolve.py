@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
 from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.state import Batch, batch_of
@@ -19,7 +17,6 @@ APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome
 
 
 def running(*sizes: int, **changed: Any) -> Told:
-    """Tells the log up to the start of a batch whose groups have so many tasks."""
     groups = [{"tasks": [{"task_type": "digits"}] * size} for size in sizes]
     told = Told()
     told.tell(received())
@@ -72,8 +69,7 @@ def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:
     assert told.tell(task(1, 1)) == OVERTAKEN
     assert told.tell(messages.GroupEnded(group=0, ends={"finished": 1, "failed": 1})) == APPLIED
     assert told.tell(messages.GroupEnded(group=0, ends={})) == DUPLICATE
-    assert of(told).ended == [{"failed": 1, "finished": 1}]
-    assert told.tell(task(1, 1)) == APPLIED
+    assert (of(told).ended, told.tell(task(1, 1))) == ([{"failed": 1, "finished": 1}], APPLIED)
     finish(told, 1, 1)
     assert told.tell(messages.GroupEnded(group=1, ends={"finished": 1})) == APPLIED
     assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == OVERTAKEN
@@ -83,35 +79,24 @@ def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:
     assert told.tell(messages.BatchEnded(status=messages.BatchStatus.DONE)) == OVERTAKEN
 
 
-def test_no_more_tasks_are_open_than_the_batch_allows() -> None:
+def test_only_the_next_task_has_an_effect_and_no_more_than_the_batch_allows() -> None:
     told = running(3, concurrency=2)
+    changes: list[dict[str, Any]] = [{"task_id": "digits-1.1.9"}]
+    parts = (Part(kind="group", number=1, name="1"), Part(kind="trial", number=0), None)
+    changes.extend({"part": part} for part in parts)
+    for changed in changes:
+        assert told.tell(task(0, 1).model_copy(update=changed)) == OVERTAKEN
     assert told.tell(task(0, 1)) == told.tell(task(0, 2)) == APPLIED
     assert told.tell(task(0, 3)) == OVERTAKEN
     finish(told, 0, 1)
     assert told.tell(task(0, 3)) == APPLIED
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"task_id": "digits-1.1.9"},
-        {"part": Part(kind="group", number=1, name="1")},
-        {"part": Part(kind="trial", number=0)},
-        {"part": None},
-    ],
-)
-def test_a_task_that_is_not_the_next_one_has_no_effect(changed: dict[str, Any]) -> None:
-    told = running(3)
-    assert told.tell(task(0, 1).model_copy(update=changed)) == OVERTAKEN
-
-
 def test_a_stopped_batch_submits_nothing_and_ends_when_its_open_tasks_have() -> None:
     told = running(3, 1)
     told.tell(task(0, 1))
     stop = messages.BatchStopRequested(command_id="c-2", reason="")
-    assert told.tell(stop) == APPLIED
-    assert told.tell(stop) == DUPLICATE
-    assert told.tell(task(0, 2)) == OVERTAKEN
+    assert told.each(stop, stop, task(0, 2)) == APPLIED + DUPLICATE + OVERTAKEN
     assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == OVERTAKEN
     assert told.tell(TaskStopRequested(task_id=name(0, 1), reason="user")) == APPLIED
     assert of(told).ends == {"cancelled": 1}

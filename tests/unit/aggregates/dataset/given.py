@@ -25,65 +25,53 @@ APPLIED = Outcome.APPLIED
 
 
 def digest(lines: int) -> str:
-    """Returns what stands for the digest of all bytes before the end of so many samples."""
     return f"{lines:064x}"
 
 
 def end_of(lines: int, **more: Any) -> Json:
-    """Returns the end of so many samples of 10 bytes each."""
     return {"lines": lines, "size": lines * 10, "sha256": digest(lines), **more}
 
 
 def by(watcher: int = 1, attempt: int = 1, placement: int = 1) -> dict[str, int]:
-    """Returns the fields that name the placement of a watcher."""
     return {"watcher": watcher, "attempt": attempt, "placement": placement}
 
 
 def observed(begin: int, end: int, **more: Any) -> DatasetObserved:
-    """Returns that samples of 10 bytes each were observed."""
     bytes_of = {"begin_byte": begin * 10, "end_byte": end * 10, "sha256": digest(end)}
     return DatasetObserved.model_validate({**by(), "begin": begin, "end": end, **bytes_of, **more})
 
 
 def truncated(stop: int = 1, observed_bytes: int = 50, size: int = 40, **more: Any) -> DatasetTruncated:
-    """Returns that the dataset is shorter than it was."""
     fields = {"stop": stop, "observed_bytes": observed_bytes, "size_bytes": size}
     return DatasetTruncated.model_validate({**by(), **fields, **more})
 
 
 def refused(stop: int = 1, **more: Any) -> DatasetRefused:
-    """Returns that the dataset has a sample that can't be one."""
     return DatasetRefused.model_validate({**by(), "stop": stop, "code": "bad_line", "line": 5, **more})
 
 
 @dataclass
 class DatasetLog(Told):
-    """The log of a dataset, with what has to be said of its watcher."""
-
     commands: int = 0
     said: int = 0
     decided: list[Event] = field(default_factory=list)
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset."""
         found = dataset_of(self.stream)
         assert found is not None
         return found
 
     @property
     def watcher(self) -> Task:
-        """The watcher that has not ended."""
         return self.stream.tasks[self.dataset.watcher_id()]
 
     def ask(self, kind: type[Command], body: Json | None = None) -> list[Event]:
-        """Publishes a command and returns the answer; what follows of it is decided later."""
         self.commands += 1
         self.tell(published(self.commands, kind.wire_type(), body or {}))
         return react(self, HAS_BUCKET)
 
     def do(self, kind: type[Command], body: Json | None = None) -> list[Event]:
-        """Publishes a command that is accepted, and returns the events of its effect."""
         answer, *events = self.ask(kind, body)
         assert isinstance(answer, CommandAccepted), answer
         return events
@@ -99,13 +87,11 @@ class DatasetLog(Told):
         raise AssertionError(f"it never has enough: {events}")
 
     def token(self) -> Json:
-        """Returns the fields that name the watcher's placement."""
         attempt = self.watcher.attempt
         place = {"attempt": attempt.number, "placement": attempt.placement, "incarnation": "i-1"}
         return {"task_id": self.watcher.task_id, **place}
 
     def place(self) -> None:
-        """Gives the watcher a worker, which starts it, as soon as it may be tried again."""
         self.next_offset += max(0, self.watcher.not_before_ms - self.now_ms)
         token = self.token()
         token["placement"] += 1
@@ -115,14 +101,12 @@ class DatasetLog(Told):
         self.said = 0
 
     def say(self, **detail: Any) -> list[Event]:
-        """Has the watcher say that it is ready, with details, and returns what is decided then."""
         self.said += 1
         event = TaskReady.model_validate({**self.token(), "number": self.said, "detail": detail})
         assert self.tell(event) == [APPLIED]
         return self.settle()
 
     def acknowledge(self, ok: bool = True) -> list[Event]:
-        """Has the watcher acknowledge its newest instruction, and returns what is decided then."""
         assert self.watcher.instruction is not None
         number = self.watcher.instruction.number
         event = InstructionAcknowledged.model_validate({**self.token(), "number": number, "ok": ok})
@@ -130,14 +114,12 @@ class DatasetLog(Told):
         return self.settle()
 
     def lose(self, end: AttemptEnd = AttemptEnd.LOST) -> None:
-        """Ends the watcher's attempt."""
         role = "scheduler" if end is AttemptEnd.LOST else "worker"
         event = AttemptEnded.model_validate({**self.token(), "end": end})
         assert self.tell(event, role=role) == [APPLIED]
 
 
 def registered(**body: Any) -> DatasetLog:
-    """Tells of a dataset whose watcher waits for a worker."""
     log = DatasetLog()
     log.do(RegisterDataset, BODY | body)
     log.settle()
@@ -145,7 +127,6 @@ def registered(**body: Any) -> DatasetLog:
 
 
 def watched(lines: int = 0, **body: Any) -> DatasetLog:
-    """Tells of a dataset whose watcher follows it, with so many samples observed."""
     log = registered(**body)
     log.place()
     log.say()

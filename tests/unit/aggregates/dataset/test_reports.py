@@ -17,7 +17,6 @@ ODD: list[Any] = [None, True, 0, -1, 2**70, 1.5, "", "5", "\x00", [], [1], {}, {
 
 
 def decided(log: DatasetLog, **detail: Any) -> list[Event]:
-    """Returns what is decided of what the watcher says, but that it is to end."""
     return [event for event in log.say(**detail) if not isinstance(event, TaskStopRequested)]
 
 
@@ -45,9 +44,9 @@ def test_an_end_that_cannot_be_read_or_is_none_leaves_the_dataset_as_it_is(end: 
     the(messages.DatasetObserved, decided(log, end=end_of(6)))
 
 
-@pytest.mark.parametrize(
-    ("problem", "kind", "expected", "reason"),
-    [
+def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_stopped() -> None:
+    """I15: Sedna ignores a file that is shorter until it is longer again."""
+    for problem, kind, expected, reason in (
         (
             {"code": "truncated", "message": "shorter", "size": 40},
             messages.DatasetTruncated,
@@ -64,33 +63,25 @@ def test_an_end_that_cannot_be_read_or_is_none_leaves_the_dataset_as_it_is(end: 
             {"code": "line_too_long", "message": "over 1 MiB", "line": 5},
             *(messages.DatasetRefused, {}, "line_too_long at sample 5: over 1 MiB"),
         ),
-    ],
-)
-def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_not_taken_from_any_more(
-    problem: Json, kind: type[Event], expected: Json, reason: str
-) -> None:
-    """I15: Sedna ignores a file that is shorter until it is longer again."""
-    log = watched(5)
-    event = the(kind, decided(log, problem=problem))
-    assert {name: getattr(event, name) for name in expected} == expected
-    status = kind.__name__.removeprefix("Dataset").upper()
-    assert (log.dataset.status, log.dataset.reason) == (messages.DatasetStatus(status), reason)
-    assert log.watcher.stop_reason == "user"
+    ):
+        log = watched(5)
+        event = the(kind, decided(log, problem=problem))
+        assert {name: getattr(event, name) for name in expected} == expected
+        status = kind.__name__.removeprefix("Dataset").upper()
+        assert (log.dataset.status, log.dataset.reason) == (messages.DatasetStatus(status), reason)
+        assert log.watcher.stop_reason == "user"
 
 
-def test_the_samples_before_a_problem_are_observed_first() -> None:
+def test_the_samples_before_a_problem_are_observed_first_and_it_counts_of_any_watcher() -> None:
     log = watched(5)
     first, second = decided(log, end=end_of(7), problem={"code": "bad_line", "line": 7})
     assert isinstance(first, messages.DatasetObserved) and first.end == 7
     assert isinstance(second, messages.DatasetRefused) and second.line == 7
-
-
-def test_a_problem_counts_also_of_a_watcher_that_has_not_found_what_was_observed() -> None:
     log = watched(5)
     log.lose()
     log.place()
     log.say()
-    log.acknowledge(ok=False)
+    log.acknowledge(ok=False)  # it has not found what was observed
     event = the(messages.DatasetTruncated, decided(log, problem={"code": "truncated", "size": 10}))
     assert event.attempt == 2
 
@@ -110,9 +101,7 @@ def test_a_problem_counts_also_of_a_watcher_that_has_not_found_what_was_observed
         ({"code": "bad_line", "line": 0, "message": {"a": 1}}, "bad_line", 0),
     ],
 )
-def test_a_problem_that_cannot_be_read_stops_the_intake_with_what_can(
-    problem: Any, code: str, line: int | None
-) -> None:
+def test_an_unreadable_problem_stops_the_intake_with_what_can(problem: Any, code: str, line: Any) -> None:
     log = watched(5)
     event = the(messages.DatasetRefused, decided(log, problem=problem))
     assert (event.code, event.line) == (code, line)
@@ -173,7 +162,6 @@ def test_whatever_a_watcher_says_is_decided_once_and_counts(seed: int) -> None:
 
 
 def _drawn(random: Random, depth: int) -> Any:
-    """Draws a value: an odd one, a real one with something odd in it, or a whole one."""
     whole: list[Json] = [end_of(random.randint(0, 9)), {"code": "truncated", "size": random.randint(0, 60)}]
     whole.append({"code": "changed", "sha256": digest(3)})
     if random.random() < 0.3 or not depth:

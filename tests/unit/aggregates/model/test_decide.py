@@ -23,7 +23,6 @@ TASK: Json = {"stream": "digits-1", "task": "digits-1.7", "attempt": 1}
 
 
 def artifact(number: int = 1, **more: Any) -> Json:
-    """Returns a reference to bytes of their own for each number."""
     digest = f"{number:064x}"
     return {"uri": f"{STORED}{digest}", "sha256": digest, "size_bytes": 5_120, **more}
 
@@ -33,13 +32,11 @@ def body(number: int = 1, **more: Any) -> Json:
 
 
 def ask(told: Told, kind: type[Command], asked: Json) -> list[Event]:
-    """Publishes a command and returns what the dispatcher decides of it."""
     number = told.next_offset + 1
     return answered(told, published(number, kind.wire_type(), asked))
 
 
 def do(told: Told, kind: type[Command], asked: Json) -> list[Event]:
-    """Publishes a command that is accepted, and returns the events of its effect."""
     accepted, *events = ask(told, kind, asked)
     assert isinstance(accepted, CommandAccepted), accepted
     return events
@@ -59,20 +56,15 @@ def model(told: Told) -> Model:
     return found
 
 
-def test_a_version_is_numbered_and_keeps_what_is_known_of_it() -> None:
+def test_a_version_is_numbered_and_keeps_what_is_known_of_it_and_no_other_has_its_bytes() -> None:
     told = registered()
     facts = {"artifact": artifact(1, **SAVED), "task": TASK, "metrics": {"accuracy": 0.97, "loss": "nan"}}
-    [event] = do(told, messages.AddModelVersion, body(1, **facts))
-    assert isinstance(event, messages.ModelVersionAdded) and event.version == 1
-    [second] = do(told, messages.AddModelVersion, body(2))
-    assert isinstance(second, messages.ModelVersionAdded) and second.version == 2
+    for number, more in ((1, facts), (2, {})):
+        [event] = do(told, messages.AddModelVersion, body(number, **more))
+        assert isinstance(event, messages.ModelVersionAdded) and event.version == number
     first = model(told).versions[0]
     assert first.spec.task is not None and first.spec.task.attempt == 1
     assert (first.spec.metrics, first.stage) == ({"accuracy": 0.97, "loss": "nan"}, "none")
-
-
-def test_bytes_that_a_version_has_are_refused_and_the_version_is_named() -> None:
-    told = registered(2)
     events = ask(told, messages.AddModelVersion, body(1, format="onnx"))
     assert refusal(events)[:2] == ("already_exists", "$.artifact.sha256")
     assert isinstance(events[0], CommandRefused) and "version 1" in events[0].message
@@ -108,20 +100,16 @@ def test_a_version_that_cannot_be_is_refused(changed: Json, code: str, path: str
     assert messages.MAX_VERSION_BYTES < 2 * 60_000
 
 
-def test_a_model_has_no_more_versions_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trackside.aggregates.model.decide.MAX_MODEL_VERSIONS", 3)
-    events = ask(registered(3), messages.AddModelVersion, body(4))
-    assert refusal(events)[:2] == ("too_many_versions", "$partitionkey")
-    assert MAX_MODEL_VERSIONS == 100_000
-
-
-def test_the_versions_of_a_model_have_no_more_bytes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = registered(3)
+def test_a_model_has_no_more_versions_or_bytes_of_them_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, full = registered(3), ("too_many_versions", "$partitionkey")
     size = model(told).size_bytes
     assert size == sum(size_of(version.spec) for version in model(told).versions) > 300
     monkeypatch.setattr("trackside.aggregates.model.decide.MAX_TOTAL_BYTES", size + size // 3 + 1)
     assert isinstance(do(told, messages.AddModelVersion, body(4))[0], messages.ModelVersionAdded)
-    assert refusal(ask(told, messages.AddModelVersion, body(5)))[:2] == ("too_many_versions", "$partitionkey")
+    assert refusal(ask(told, messages.AddModelVersion, body(5)))[:2] == full
+    monkeypatch.setattr("trackside.aggregates.model.decide.MAX_MODEL_VERSIONS", 3)
+    assert refusal(ask(registered(3), messages.AddModelVersion, body(4)))[:2] == full
+    assert MAX_MODEL_VERSIONS == 100_000
 
 
 def test_a_stage_is_taken_from_the_version_that_has_it() -> None:
@@ -178,30 +166,22 @@ def test_an_archived_model_is_not_changed_until_it_is_restored() -> None:
     assert (model(told).over, model(told).closed) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("kind", "asked"),
-    [
-        (messages.AddModelVersion, body()),
-        (messages.TagModel, {}),
-        (messages.SetModelStage, {"version": 1, "stage": "none"}),
-        (messages.ArchiveModel, {}),
-        (messages.RestoreModel, {}),
-    ],
-)
-def test_what_is_no_model_is_refused(kind: type[Command], asked: Json) -> None:
-    for told in (Told(), search_running()):
-        assert refusal(ask(told, kind, asked))[:2] == ("unknown_model", "$partitionkey")
+def test_what_is_no_model_is_refused() -> None:
+    kinds: list[type[Any]] = [messages.TagModel, messages.ArchiveModel, messages.RestoreModel]
+    for kind, asked in (
+        *((messages.AddModelVersion, body()), (messages.SetModelStage, {"version": 1, "stage": "none"})),
+        *((kind, {}) for kind in kinds),
+    ):
+        for told in (Told(), search_running()):
+            assert refusal(ask(told, kind, asked))[:2] == ("unknown_model", "$partitionkey")
 
 
-def test_a_version_that_is_not_there_is_refused() -> None:
+def test_a_version_that_is_not_there_and_a_name_that_is_taken_are_refused() -> None:
     told = registered(2)
     for kind, asked in ((messages.TagModel, {"add": ["a"]}), (messages.SetModelStage, {"stage": "staging"})):
         assert refusal(ask(told, kind, {"version": 3, **asked}))[:2] == ("unknown_model_version", "$.version")
-
-
-def test_a_name_that_is_taken_is_refused() -> None:
-    for told in (registered(), search_running()):
-        assert refusal(ask(told, messages.RegisterModel, {}))[:2] == ("already_exists", "$partitionkey")
+    for taken in (told, search_running()):
+        assert refusal(ask(taken, messages.RegisterModel, {}))[:2] == ("already_exists", "$partitionkey")
 
 
 ARCHIVED, RESTORED = ModelArchived(command_id="c-8", change=1), ModelRestored(command_id="c-9", change=1)
@@ -211,19 +191,13 @@ SAME_BYTES = added(3).model_copy(update={"model": version_spec(1)})
 @pytest.mark.parametrize(
     ("event", "outcome"),
     [
-        (added(2), Outcome.DUPLICATE),
-        (added(4), Outcome.OVERTAKEN),
-        (SAME_BYTES, Outcome.OVERTAKEN),
+        *((added(2), Outcome.DUPLICATE), (added(4), Outcome.OVERTAKEN), (SAME_BYTES, Outcome.OVERTAKEN)),
         (staged(1, 3, "production"), Outcome.OVERTAKEN),
-        (staged(2, 1, "production"), Outcome.OVERTAKEN),
-        (staged(1, 1, "none"), Outcome.OVERTAKEN),
+        *((staged(2, 1, "production"), Outcome.OVERTAKEN), (staged(1, 1, "none"), Outcome.OVERTAKEN)),
         (staged(1, 1, "production", replaces=2), Outcome.OVERTAKEN),
-        (tagged(1, 3, added=["a"]), Outcome.OVERTAKEN),
-        (RESTORED, Outcome.OVERTAKEN),
-        (submitted(None), Outcome.OVERTAKEN),
-        (staged(1, 1, "production"), Outcome.APPLIED),
-        (tagged(1, added=["a"]), Outcome.APPLIED),
-        (ARCHIVED, Outcome.APPLIED),
+        *((tagged(1, 3, added=["a"]), Outcome.OVERTAKEN), (RESTORED, Outcome.OVERTAKEN)),
+        *((submitted(None), Outcome.OVERTAKEN), (staged(1, 1, "production"), Outcome.APPLIED)),
+        *((tagged(1, added=["a"]), Outcome.APPLIED), (ARCHIVED, Outcome.APPLIED)),
     ],
 )
 def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None:
@@ -235,11 +209,10 @@ def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None
 
 def test_a_change_counts_once() -> None:
     told = model_with(2)
-    for change in (staged(1, 1, "production"), staged(2, 2, "production", replaces=1)):
-        assert told.tell(change) == [Outcome.APPLIED]
-    for again in (staged(1, 1, "production"), staged(2, 2, "production", replaces=1)):
-        assert told.tell(again) == [Outcome.DUPLICATE]
-    assert _stages(told) == ["none", "production"]
+    changes = (staged(1, 1, "production"), staged(2, 2, "production", replaces=1))
+    for outcome in (Outcome.APPLIED, Outcome.DUPLICATE):
+        assert [told.tell(change) for change in changes] == [[outcome]] * 2
+    assert [version.stage for version in model(told).versions] == ["none", "production"]
 
 
 def test_an_archived_model_takes_nothing_but_that_it_is_restored() -> None:
@@ -253,9 +226,7 @@ def test_an_archived_model_takes_nothing_but_that_it_is_restored() -> None:
 
 @pytest.mark.thorough
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(get_args(ModelStage))), max_size=12))
-def test_a_model_knows_which_version_has_a_stage_after_any_changes(
-    changes: list[tuple[int, ModelStage]],
-) -> None:
+def test_a_model_knows_which_version_has_a_stage_after_any_changes(changes: Any) -> None:
     told, change = model_with(4), 0
     model = model_of(told.stream)
     assert model is not None
@@ -267,9 +238,3 @@ def test_a_model_knows_which_version_has_a_stage_after_any_changes(
         assert model.holder(stage) == (with_it[0] if stage in EXCLUSIVE and with_it else None)
         assert stage not in EXCLUSIVE or len(with_it) <= 1
     assert [model.with_digest(each.spec.artifact.sha256) for each in model.versions] == [1, 2, 3, 4]
-
-
-def _stages(told: Told) -> list[str]:
-    model = model_of(told.stream)
-    assert model is not None
-    return [version.stage for version in model.versions]

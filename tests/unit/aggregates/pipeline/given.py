@@ -12,7 +12,6 @@ from trackside.contracts.message import Command, Event, Json
 
 
 def definition(**more: Any) -> Json:
-    """Returns a pipeline of two steps with one parameter."""
     prepare = {"name": "prepare", "task_type": "digits", "parameters": {"seed": "${pipeline.seed}"}}
     train = {"name": "train", "task_type": "digits", "parameters": {"rows": "${prepare.result.rows}"}}
     parameters = {"seed": {"type": "integer", "default": 7}}
@@ -20,47 +19,39 @@ def definition(**more: Any) -> Json:
 
 
 def ask(told: Told, kind: type[Command], body: Json | None = None) -> list[Event]:
-    """Publishes a command and returns what the dispatcher decides of it."""
     number = told.next_offset + 1
     return answered(told, published(number, kind.wire_type(), {} if body is None else body))
 
 
 def do(told: Told, kind: type[Command], body: Json | None = None) -> list[Event]:
-    """Publishes a command that is accepted, and returns the events of its effect."""
     accepted, *events = ask(told, kind, body)
     assert isinstance(accepted, CommandAccepted), accepted
     return events
 
 
 def define(told: Told | None = None, max_runs: int | None = None, **more: Any) -> Told:
-    """Defines a pipeline, or another version of it."""
     told = told or Told()
     do(told, DefinePipeline, {"pipeline": definition(**more), "max_runs": max_runs})
     return told
 
 
 def run(told: Told, **body: Any) -> None:
-    """Asks for a run."""
     do(told, RunPipeline, body)
 
 
 def begun(told: Told, events: list[Event]) -> list[int]:
-    """Returns the numbers of the runs that are requested by these events."""
     asked = [event.child_id for event in events if isinstance(event, ChildRequested)]
     return [number for number in range(1, 2_000) if run_id(told.stream.stream_id, number) in asked]
 
 
 def end(told: Told, number: int, status: str = "SUCCEEDED") -> None:
-    """Appends the end of a run."""
     told.tell(ChildEnded(child_id=run_id(told.stream.stream_id, number), status=status, result={}))
 
 
 def pipeline(told: Told) -> DefinedPipeline:
-    """Returns the pipeline of a log."""
     assert isinstance(told.stream.root, DefinedPipeline)
     return told.stream.root
 
 
 def run_of(told: Told, number: int) -> NumberedRun:
-    """Returns a run that is kept."""
     return pipeline(told).runs[number]

@@ -27,7 +27,6 @@ from trackside.aggregates.pipeline.messages import (
 )
 from trackside.aggregates.pipeline.run_checks import MAX_BODY_BYTES
 from trackside.contracts.children import ChildRequested, ChildStopRequested
-from trackside.contracts.message import Event
 from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.compiling import digest
@@ -35,14 +34,18 @@ from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.domain.stream import Stream, shrink
 
 
+def define_event(told: Told, max_runs: int | None = None, **more: Any) -> PipelineDefined:
+    body = {"pipeline": given.definition(**more)} | ({} if max_runs is None else {"max_runs": max_runs})
+    return the(PipelineDefined, given.do(told, DefinePipeline, body))
+
+
 def test_a_definition_begins_a_pipeline_with_its_first_version() -> None:
     told = Told()
-    event = the(PipelineDefined, given.do(told, DefinePipeline, {"pipeline": given.definition()}))
+    event = define_event(told)
     assert (event.change, event.version, event.max_runs) == (1, 1, 16)
     assert event.pipeline.model_dump() == given.definition()  # as it was given: references are texts
     assert event.sha256 == digest(PipelineSpec.model_validate(given.definition()))
-    assert given.pipeline(told).current == 1
-    assert given.pipeline(told).over
+    assert (given.pipeline(told).current, given.pipeline(told).over) == (1, True)
 
 
 def test_a_version_is_raised_when_the_content_is_new_and_only_then() -> None:
@@ -50,19 +53,15 @@ def test_a_version_is_raised_when_the_content_is_new_and_only_then() -> None:
     told = given.define()
     again = dict(reversed(given.definition(concurrency=10_000).items()))
     assert given.do(told, DefinePipeline, {"pipeline": again}) == []
-    more = given.definition(description="with more rows")
-    event = the(PipelineDefined, given.do(told, DefinePipeline, {"pipeline": more}))
+    event = define_event(told, description="with more rows")
     assert (event.version, event.change, given.pipeline(told).current) == (2, 2, 2)
-    event = the(PipelineDefined, given.do(told, DefinePipeline, {"pipeline": given.definition()}))
-    assert event.version == given.pipeline(told).current == 1
+    assert define_event(told).version == given.pipeline(told).current == 1
     assert len(given.pipeline(told).versions) == 2
 
 
 def test_how_many_runs_are_open_is_changed_without_a_new_version() -> None:
     told = given.define()
-    event = the(
-        PipelineDefined, given.do(told, DefinePipeline, {"pipeline": given.definition(), "max_runs": 3})
-    )
+    event = define_event(told, max_runs=3)
     assert (event.version, event.max_runs) == (1, 3)
     assert given.do(told, DefinePipeline, {"pipeline": given.definition()}) == []  # what is left out stays
     given.define(told, description="better")
@@ -81,9 +80,13 @@ def test_all_problems_of_a_definition_are_reported_with_their_places() -> None:
     assert len(found) >= 5
 
 
-def test_a_pipeline_cannot_be_defined_in_the_stream_of_a_search() -> None:
+def test_a_pipeline_is_not_defined_in_the_stream_of_a_search_or_over_the_size_of_a_decision() -> None:
     found = refusal(given.ask(search_running(), DefinePipeline, {"pipeline": given.definition()}))
     assert found[:2] == ("already_exists", "$partitionkey")
+    large = given.definition(description="x")
+    large["steps"][0]["parameters"]["text"] = "x" * MAX_BODY_BYTES
+    found = refusal(given.ask(Told(), DefinePipeline, {"pipeline": large}))
+    assert found[:2] == ("too_long", "$.pipeline")
 
 
 @pytest.mark.parametrize("command", [RetirePipeline, RunPipeline, CancelPipelineRuns])
@@ -91,21 +94,12 @@ def test_what_is_not_defined_can_not_be_run_or_retired(command: type[Any]) -> No
     assert refusal(given.ask(Told(), command))[:2] == ("unknown_pipeline", "$partitionkey")
 
 
-def test_a_definition_over_the_size_of_a_decision_is_refused() -> None:
-    large = given.definition(description="x")
-    large["steps"][0]["parameters"]["text"] = "x" * MAX_BODY_BYTES
-    found = refusal(given.ask(Told(), DefinePipeline, {"pipeline": large}))
-    assert found[:2] == ("too_long", "$.pipeline")
-
-
 def test_versions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     told = given.define(given.define(), description="two")
     monkeypatch.setattr(decide, "MAX_PIPELINE_VERSIONS", 2)
     found = refusal(given.ask(told, DefinePipeline, {"pipeline": given.definition(description="three")}))
     assert found[:2] == ("too_many_versions", "$partitionkey")
-    assert [type(event) for event in given.do(told, DefinePipeline, {"pipeline": given.definition()})] == [
-        PipelineDefined
-    ]
+    assert define_event(told).version == 1
 
 
 def test_a_run_has_the_next_number_and_begins_as_a_child_with_all_that_it_needs() -> None:
@@ -121,24 +115,20 @@ def test_a_run_has_the_next_number_and_begins_as_a_child_with_all_that_it_needs(
     assert react(told) == []
 
 
-def test_a_run_has_the_current_version_unless_it_asks_for_another_one() -> None:
+def test_a_run_has_the_version_that_is_current_when_it_is_asked_for() -> None:
     told = given.define(given.define(), description="two")
     given.run(told)
     assert given.run_of(told, 1).version == 2
     given.define(told)  # the first one is current again
     given.run(told)
     assert given.run_of(told, 2).version == 1
-
-
-def test_a_run_keeps_its_version_when_the_pipeline_is_defined_again_before_it_begins() -> None:
     told = given.define(max_runs=1)
     given.run(told)
     react(told)
     given.run(told)
     given.define(told, description="two")
     given.end(told, 1)
-    asked = the(ChildRequested, react(told))
-    assert asked.body["pipeline"] == given.definition()
+    assert the(ChildRequested, react(told)).body["pipeline"] == given.definition()
 
 
 def test_problems_of_parameters_are_refused_at_once() -> None:
@@ -160,46 +150,30 @@ def test_a_reference_to_a_secret_is_a_text_for_the_schema_of_a_parameter() -> No
     assert problems(given.ask(told, RunPipeline, body)) == [("bad_parameters", "$.parameters.rate")]
 
 
-def test_an_unknown_version_is_refused() -> None:
-    found = refusal(given.ask(given.define(), RunPipeline, {"version": 2}))
-    assert found[:2] == ("unknown_pipeline_version", "$.version")
-
-
-def test_a_run_that_would_be_too_long_is_refused() -> None:
+def test_an_unknown_version_and_a_run_that_would_be_too_long_are_refused() -> None:
     told = given.define(parameters={"seed": {"default": 1}, "text": {"type": "string"}})
-    found = refusal(given.ask(told, RunPipeline, {"parameters": {"text": "x" * MAX_BODY_BYTES}}))
-    assert found[:2] == ("too_long", "$.parameters")
+    for body, expected in (
+        ({"version": 2}, ("unknown_pipeline_version", "$.version")),
+        ({"parameters": {"text": "x" * MAX_BODY_BYTES}}, ("too_long", "$.parameters")),
+    ):
+        assert refusal(given.ask(told, RunPipeline, body))[:2] == expected
 
 
 def test_runs_beyond_the_limit_wait_and_begin_in_their_order() -> None:
     told = given.define(max_runs=2)
     for _ in range(4):
         given.run(told)
-    asked: list[Event] = []
-    for _ in range(4):
-        asked += react(told)
-    assert given.begun(told, asked) == [1, 2]
-    assert given.pipeline(told).queued == [3, 4]
+    asked = [event for _ in range(4) for event in react(told)]
+    assert (given.begun(told, asked), given.pipeline(told).queued) == ([1, 2], [3, 4])
     given.end(told, 2, "REFUSED")
     assert given.run_of(told, 2).status == "REFUSED"
-    assert given.begun(told, react(told)) == [3]
-    given.end(told, 3)
-    given.end(told, 1)
-    assert given.begun(told, react(told)) == [4]
-    assert react(told) == []
-
-
-def test_a_lower_limit_lets_open_runs_end_and_a_higher_one_begins_more() -> None:
-    told = given.define(max_runs=2)
-    for _ in range(4):
-        given.run(told)
-    react(told)
-    react(told)
-    given.define(told, max_runs=1)
-    given.end(told, 1)
+    given.define(told, max_runs=1)  # it lets open runs end
     assert react(told) == []
     given.define(told, max_runs=2)
     assert given.begun(told, react(told)) == [3]
+    given.end(told, 3)
+    given.end(told, 1)
+    assert (given.begun(told, react(told)), react(told)) == ([4], [])
 
 
 def test_as_many_runs_wait_as_may_and_the_next_one_is_refused() -> None:
@@ -207,49 +181,42 @@ def test_as_many_runs_wait_as_may_and_the_next_one_is_refused() -> None:
     for number in range(1, MAX_QUEUED_RUNS + 1):
         told.tell(RunNumbered(command_id="c-2", number=number, run=f"{STREAM}.{number}", version=1))
     assert refusal(given.ask(told, RunPipeline))[:2] == ("too_many_runs", "$partitionkey")
-    assert given.begun(told, react(told)) == [1]
-    assert len(given.do(told, RunPipeline)) == 1
+    assert (given.begun(told, react(told)), len(given.do(told, RunPipeline))) == ([1], 1)
 
 
-def test_a_run_that_waits_is_cancelled_and_one_that_is_open_is_asked_to_stop() -> None:
+def waiting_runs() -> Told:
     told = given.define(max_runs=1)
     for _ in range(3):
         given.run(told)
     react(told)
+    return told
+
+
+def test_a_run_that_waits_is_cancelled_and_one_that_is_open_is_asked_to_stop() -> None:
+    told = waiting_runs()
     the(RunCancelled, given.do(told, CancelPipelineRuns, {"number": 2, "reason": "wrong"}))
     assert (given.run_of(told, 2).status, given.run_of(told, 2).reason) == ("CANCELLED", "wrong")
     stopped = the(ChildStopRequested, given.do(told, CancelPipelineRuns, {"number": 1}))
     assert (stopped.child_id, given.run_of(told, 1).status) == (f"{STREAM}.1", "STOPPING")
     assert given.do(told, CancelPipelineRuns, {"number": 1}) == []
-    assert refusal(given.ask(told, CancelPipelineRuns, {"number": 2}))[:2] == ("already_terminal", "$.number")
-    assert refusal(given.ask(told, CancelPipelineRuns, {"number": 4}))[:2] == ("unknown_run", "$.number")
+    for number, code in ((2, "already_terminal"), (4, "unknown_run")):
+        assert refusal(given.ask(told, CancelPipelineRuns, {"number": number}))[:2] == (code, "$.number")
     given.end(told, 1, "ABORTED")
     assert given.begun(told, react(told)) == [3]
-
-
-def test_all_runs_are_cancelled_at_once() -> None:
-    told = given.define(max_runs=1)
-    for _ in range(3):
-        given.run(told)
-    react(told)
-    events = given.do(told, CancelPipelineRuns)
+    events = given.do(waiting_runs(), CancelPipelineRuns)
     assert [type(event) for event in events] == [RunCancelled, RunCancelled, ChildStopRequested]
 
 
 def test_a_pipeline_that_is_retired_has_no_more_runs_until_it_is_defined_again() -> None:
-    told = given.define(max_runs=1)
-    given.run(told)
-    react(told)
-    given.run(told)
-    the(PipelineRetired, given.do(told, RetirePipeline, {"reason": "old"}))
-    assert given.run_of(told, 2).status == "CANCELLED"
-    assert given.run_of(told, 1).status == "RUNNING"
+    told = waiting_runs()
+    *_, retired = given.do(told, RetirePipeline, {"reason": "old"})
+    assert isinstance(retired, PipelineRetired)
+    assert [given.run_of(told, number).status for number in (1, 2, 3)] == ["RUNNING", *["CANCELLED"] * 2]
     assert given.do(told, RetirePipeline) == []
     assert refusal(given.ask(told, RunPipeline))[:2] == ("already_terminal", "$partitionkey")
-    again = the(PipelineDefined, given.do(told, DefinePipeline, {"pipeline": given.definition()}))
-    assert (again.version, given.pipeline(told).status) == (1, PipelineStatus.ACTIVE)
+    assert (define_event(told).version, given.pipeline(told).status) == (1, PipelineStatus.ACTIVE)
     given.run(told)
-    assert given.pipeline(told).queued == [3]
+    assert given.pipeline(told).queued == [4]
 
 
 def test_a_name_that_leaves_no_room_for_run_numbers_is_refused() -> None:
@@ -274,78 +241,62 @@ def test_who_watches_a_pipeline_is_told_that_nothing_runs_and_how_to_watch_the_n
         f"{STREAM} ACTIVE: version 1, 1 run, none of which runs or waits",
         f"the next one: trackside watch {STREAM}.2, once it has begun",
     ]
-
-
-def test_of_a_pipeline_that_is_retired_there_is_no_next_run() -> None:
     told = define()
     do(told, RetirePipeline)
-    assert said(told) == [f"{STREAM} RETIRED: version 1, 0 runs"]
+    assert said(told) == [f"{STREAM} RETIRED: version 1, 0 runs"], "there is no next one"
 
 
 APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN
 
 
 def test_a_version_follows_the_one_before_unless_its_content_is_known() -> None:
-    told = given_pipelines.pipeline_defined()
-    assert told.tell(given_pipelines.defined(3, 2)) == [OVERTAKEN]  # a change is missing
-    assert told.tell(given_pipelines.defined(2, 3)) == [OVERTAKEN]  # a version is missing
-    assert told.tell(given_pipelines.defined(2, 2, number=1)) == [OVERTAKEN]  # version 1 has this content
-    assert told.tell(given_pipelines.defined(2, 2)) == [APPLIED]
-    assert told.tell(given_pipelines.defined(2, 2)) == [DUPLICATE]
-    assert told.tell(given_pipelines.defined(3, 1)) == [APPLIED]
+    told, defined = given_pipelines.pipeline_defined(), given_pipelines.defined
+    for event, outcome, why in (
+        (defined(3, 2), OVERTAKEN, "a change is missing"),
+        (defined(2, 3), OVERTAKEN, "a version is missing"),
+        (defined(2, 2, number=1), OVERTAKEN, "version 1 has this content"),
+        *((defined(2, 2), APPLIED, ""), (defined(2, 2), DUPLICATE, ""), (defined(3, 1), APPLIED, "")),
+    ):
+        assert told.tell(event) == [outcome], why
     assert (given_pipelines.pipeline(told).current, len(given_pipelines.pipeline(told).versions)) == (1, 2)
 
 
 def test_a_run_counts_once_and_only_with_the_next_number_of_a_known_version() -> None:
     told = given_pipelines.pipeline_defined()
-    assert told.tell(given_pipelines.numbered(2)) == [OVERTAKEN]
-    assert told.tell(given_pipelines.numbered(1, version=2)) == [OVERTAKEN]
+    assert told.each(given_pipelines.numbered(2), given_pipelines.numbered(1, version=2)) == [OVERTAKEN] * 2
     assert told.tell(given_pipelines.numbered(1).model_copy(update={"run": "other.1"})) == [OVERTAKEN]
-    assert told.tell(given_pipelines.numbered(1)) == [APPLIED]
-    assert told.tell(given_pipelines.numbered(1)) == [DUPLICATE]
+    assert told.each(given_pipelines.numbered(1), given_pipelines.numbered(1)) == [APPLIED, DUPLICATE]
 
 
 def test_only_the_run_whose_turn_it_is_may_begin() -> None:
     told = given_pipelines.pipeline_defined(max_runs=1)
-    told.tell(given_pipelines.numbered(1))
-    told.tell(given_pipelines.numbered(2))
+    told.each(given_pipelines.numbered(1), given_pipelines.numbered(2))
     assert told.tell(given_pipelines.asked(2)) == [OVERTAKEN]
     other = ChildRequested(child_id=run_id(STREAM, 1), kind="batch", body={})
-    assert told.tell(other) == [OVERTAKEN]
-    assert told.tell(given_pipelines.asked(1)) == [APPLIED]
+    assert told.each(other, given_pipelines.asked(1)) == [OVERTAKEN, APPLIED]
     assert told.tell(given_pipelines.asked(2)) == [OVERTAKEN]  # there is no room
-    assert told.tell(given_pipelines.run_over(1)) == [APPLIED]
-    assert told.tell(given_pipelines.asked(2)) == [APPLIED]
+    assert told.each(given_pipelines.run_over(1), given_pipelines.asked(2)) == [APPLIED] * 2
 
 
-def test_only_a_run_that_waits_is_cancelled() -> None:
-    told = given_pipelines.pipeline_defined()
-    told.tell(given_pipelines.numbered(1))
-    told.tell(given_pipelines.asked(1))
+def test_only_a_run_that_waits_is_cancelled_and_a_retired_pipeline_takes_none() -> None:
+    told, numbered = given_pipelines.pipeline_defined(), given_pipelines.numbered
+    told.each(numbered(1), given_pipelines.asked(1))
     assert told.tell(RunCancelled(command_id="c-3", number=1)) == [OVERTAKEN]
-    told.tell(given_pipelines.numbered(2))
+    told.tell(numbered(2))
     assert told.tell(RunCancelled(command_id="c-3", number=2)) == [APPLIED]
     assert told.tell(RunCancelled(command_id="c-3", number=2)) == [OVERTAKEN]
-
-
-def test_a_retired_pipeline_takes_no_run() -> None:
-    told = given_pipelines.pipeline_defined()
-    assert told.tell(PipelineRetired(command_id="c-2", change=2)) == [APPLIED]
-    assert told.tell(given_pipelines.numbered(1)) == [OVERTAKEN]
+    assert told.each(PipelineRetired(command_id="c-2", change=2), numbered(3)) == [APPLIED, OVERTAKEN]
     assert told.tell(PipelineRetired(command_id="c-2", change=3)) == [OVERTAKEN]
-    assert told.tell(given_pipelines.defined(3)) == [APPLIED]
-    assert told.tell(given_pipelines.numbered(1)) == [APPLIED]
+    assert told.tell(given_pipelines.defined(3)) == told.tell(numbered(3)) == [APPLIED]
 
 
 def test_runs_that_have_ended_are_forgotten() -> None:
     told = given_pipelines.pipeline_defined()
     for number in range(1, 51):
-        told.tell(given_pipelines.numbered(number))
-        told.tell(given_pipelines.asked(number))
+        told.each(given_pipelines.numbered(number), given_pipelines.asked(number))
         told.tell(given_pipelines.run_over(number))
         shrink(told.stream)
-    assert given_pipelines.pipeline(told).runs == {}
-    assert given_pipelines.pipeline(told).numbered == 50
+    assert (given_pipelines.pipeline(told).runs, given_pipelines.pipeline(told).numbered) == ({}, 50)
     assert told.stream.children == {}
     assert told.tell(given_pipelines.asked(50)) == told.tell(given_pipelines.run_over(50)) == [DUPLICATE]
 

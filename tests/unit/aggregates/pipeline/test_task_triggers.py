@@ -7,20 +7,8 @@ import pytest
 from tests.unit.aggregates.given import problems
 from tests.unit.aggregates.pipeline.given import ask, define, do, end, pipeline
 from tests.unit.aggregates.pipeline.test_triggers import NAME, fired, look, run_of_schedules
+from tests.unit.domain import given
 from tests.unit.domain.given import STREAM as PIPELINE
-from tests.unit.domain.given import (
-    Told,
-    accepted,
-    assigned,
-    begun,
-    over,
-    received,
-    report,
-    started,
-    submitted,
-    suggested,
-    token,
-)
 from tests.unit.domain.given import ended as attempt_ended
 from trackside.aggregates.pipeline.messages import RunNumbered
 from trackside.aggregates.pipeline.schedule_messages import (
@@ -51,25 +39,22 @@ def spec(event: str, **more: Any) -> Json:
     return {"on": {"stream": SEARCH, "event": event, **on}, "overlap": "allow", **more}
 
 
-def waiting(event: str, **more: Any) -> Told:
-    """Returns a pipeline with a schedule that waits for tasks of a search, which has not begun."""
+def waiting(event: str, **more: Any) -> given.Told:
     told = define(parameters={"seed": {"default": 7}})
     do(told, CreateSchedule, {"name": NAME, "schedule": spec(event, **more)})
     return told
 
 
 def task_id(trial: int) -> str:
-    """Names the task of a trial of the search."""
     return f"{SEARCH}.{trial}"
 
 
 def of_search(event: Message) -> Message:
-    """Returns an event of a task as one of the same task of the search."""
     task = task_of(event)
     return event.model_copy(update={"task_id": task.replace(PIPELINE, SEARCH)}) if task else event
 
 
-def tell(told: Told, *events: Message) -> int:
+def tell(told: given.Told, *events: Message) -> int:
     """Appends events of the search, and forgets what a dispatcher forgets; returns the last offset."""
     for event in events:
         assert told.tell(of_search(event), stream=SEARCH) == [Outcome.APPLIED]
@@ -77,8 +62,7 @@ def tell(told: Told, *events: Message) -> int:
     return told.next_offset - 1
 
 
-def write_watches(told: Told) -> list[Event]:
-    """Writes what the log of the search lacks of what is waited for."""
+def write_watches(told: given.Told) -> list[Event]:
     found = [
         event for each in Watchers(told.streams).lacking(told.streams.by_id[SEARCH]) for event in each.events
     ]
@@ -86,49 +70,49 @@ def write_watches(told: Told) -> list[Event]:
     return found
 
 
-def begin(told: Told, parent: str = "", max_trials: int = 500) -> None:
+def begin(told: given.Told, parent: str = "", max_trials: int = 500) -> None:
     """Begins the search; a dispatcher writes what is waited for before the first task."""
     number = told.next_offset + 1
     name = f"{parent}@{number}" if parent else f"c-{number}"
-    tell(told, received(number, command_id=name, publisher=f"trackside/stream/{parent}" if parent else ""))
-    answer = accepted(number).model_copy(update={"command_id": name})
-    told.tell(answer, started(max_trials=max_trials), stream=SEARCH)
+    tell(
+        told,
+        given.received(number, command_id=name, publisher=f"trackside/stream/{parent}" if parent else ""),
+    )
+    answer = given.accepted(number).model_copy(update={"command_id": name})
+    told.tell(answer, given.started(max_trials=max_trials), stream=SEARCH)
     write_watches(told)
 
 
-def train(told: Told, trial: int = 0) -> None:
-    """Begins the task of a trial."""
-    told.tell(suggested(trial), of_search(submitted(trial)), stream=SEARCH)
-    tell(told, assigned(trial), begun(trial))
+def train(told: given.Told, trial: int = 0) -> None:
+    told.tell(given.suggested(trial), of_search(given.submitted(trial)), stream=SEARCH)
+    tell(told, given.assigned(trial), given.begun(trial))
 
 
-def leave(told: Told, trial: int = 0, how: AttemptEnd = AttemptEnd.FINISHED) -> int:
-    """Ends the task of a trial; returns the offset of its end."""
-    at = tell(told, report(1_000, 0.5, trial, final=True), attempt_ended(how, trial))
+def leave(told: given.Told, trial: int = 0, how: AttemptEnd = AttemptEnd.FINISHED) -> int:
+    at = tell(told, given.report(1_000, 0.5, trial, final=True), attempt_ended(how, trial))
     value = 0.5 if how is AttemptEnd.FINISHED else None
-    tell(told, over(trial, value, TrialStatus.FAILED if value is None else TrialStatus.SUCCEEDED))
+    tell(told, given.over(trial, value, TrialStatus.FAILED if value is None else TrialStatus.SUCCEEDED))
     return at
 
 
 def saved(name: str = "weights", kind: str = "model", number: int = 1, trial: int = 0) -> ArtifactSaved:
     digest = f"{number:064x}"
     place = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 3}
-    return ArtifactSaved(**token(trial), **place, number=number, name=name, version=number, kind=kind)
+    return ArtifactSaved(**given.token(trial), **place, number=number, name=name, version=number, kind=kind)
 
 
 def accuracy(step: int, value: float | str, trial: int = 0) -> MetricReported:
-    return report(step, 0.1, trial).model_copy(update={"others": {"accuracy": value}})
+    return given.report(step, 0.1, trial).model_copy(update={"others": {"accuracy": value}})
 
 
-def watching(event: str, **more: Any) -> Told:
-    """Returns a pipeline with a schedule that waits for tasks of a search, which has begun."""
+def watching(event: str, **more: Any) -> given.Told:
     told = waiting(event, **more)
     begin(told)
     look(told)
     return told
 
 
-def keys(told: Told) -> list[str]:
+def keys(told: given.Told) -> list[str]:
     return [event.key for event in fired(look(told))]
 
 
@@ -143,8 +127,7 @@ def test_the_end_of_a_task_fires_a_schedule_once_and_is_its_cause() -> None:
     fire, numbered = look(told)
     assert isinstance(fire, ScheduleFired) and isinstance(numbered, RunNumbered)
     assert (fire.key, fire.cause) == (str(at), f"{SEARCH}@{at}")
-    assert numbered.parameters == {"seed": f"{task_id(0)} finished"}
-    assert look(told) == []
+    assert (numbered.parameters, look(told)) == ({"seed": f"{task_id(0)} finished"}, [])
 
 
 def test_an_end_of_which_nobody_knew_when_the_stream_closed_still_fires() -> None:
@@ -158,27 +141,22 @@ def test_an_end_of_which_nobody_knew_when_the_stream_closed_still_fires() -> Non
     stream = told.streams.by_id[SEARCH]
     assert (stream.closed, stream.tasks) == (True, {})
     told.streams.by_id[SEARCH] = load(pack(stream), AGGREGATES)
-    assert keys(told) == [str(at)]
-    assert keys(told) == []
+    assert (keys(told), keys(told)) == ([str(at)], [])
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
+def test_only_the_ends_that_it_waits_for_fire_a_schedule() -> None:
+    for wanted, expected in (
         ({"of": "failed"}, [1]),
         ({"task": task_id(2)}, [2]),
         ({"task": task_id(2), "of": "failed"}, []),
         ({}, [2]),
-    ],
-)
-def test_only_the_ends_that_it_waits_for_fire_a_schedule(wanted: Json, expected: list[int]) -> None:
-    """Of several ends at once, the last one has a run."""
-    told = watching("task_ended", **wanted)
-    offsets = []
-    for trial, how in enumerate((AttemptEnd.FINISHED, AttemptEnd.FAILED, AttemptEnd.FINISHED)):
-        train(told, trial)
-        offsets.append(leave(told, trial, how))
-    assert keys(told) == [str(offsets[trial]) for trial in expected]
+    ):
+        told = watching("task_ended", **wanted)
+        offsets = []
+        for trial, how in enumerate((AttemptEnd.FINISHED, AttemptEnd.FAILED, AttemptEnd.FINISHED)):
+            train(told, trial)
+            offsets.append(leave(told, trial, how))
+        assert keys(told) == [str(offsets[trial]) for trial in expected]
 
 
 def test_with_catch_up_all_every_end_has_a_run_up_to_a_hundred() -> None:
@@ -203,25 +181,22 @@ def test_an_attempt_that_is_tried_again_is_no_end_of_its_task() -> None:
     assert told.streams.by_id[SEARCH].tasks[task_id(0)].end is None
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
+def test_an_artifact_fires_by_its_name_kind_and_task() -> None:
+    for wanted, expected in (
         ({}, ["weights", "notes"]),
         ({"of": "weights"}, ["weights"]),
         ({"kind": "file"}, ["notes"]),
         ({"of": "weights", "kind": "file"}, []),
         ({"kind": "checkpoint"}, []),
         ({"task": task_id(1)}, []),
-    ],
-)
-def test_an_artifact_fires_by_its_name_kind_and_task(wanted: Json, expected: list[str]) -> None:
-    told = watching("artifact", parameters={"seed": "${trigger.name}"}, **wanted)
-    train(told)
-    found = []
-    for number, (name, kind) in enumerate((("weights", "model"), ("notes", "file")), 1):
-        tell(told, saved(name, kind, number))
-        found += [event.parameters["seed"] for event in look(told) if isinstance(event, RunNumbered)]
-    assert found == expected
+    ):
+        told = watching("artifact", parameters={"seed": "${trigger.name}"}, **wanted)
+        train(told)
+        found = []
+        for number, (name, kind) in enumerate((("weights", "model"), ("notes", "file")), 1):
+            tell(told, saved(name, kind, number))
+            found += [event.parameters["seed"] for event in look(told) if isinstance(event, RunNumbered)]
+        assert found == expected
 
 
 def test_a_value_fires_when_it_comes_within_the_bounds_and_again_after_it_has_left_them() -> None:
@@ -236,8 +211,8 @@ def test_each_task_comes_within_the_bounds_for_itself() -> None:
     told = watching("metric", below=0.2, catch_up="all")
     train(told, 0)
     train(told, 1)
-    one, two = tell(told, report(0, 0.1, 0)), tell(told, report(0, 0.1, 1))
-    tell(told, report(1, 0.1, 0), report(1, None, 1), report(2, 0.1, 1))
+    one, two = tell(told, given.report(0, 0.1, 0)), tell(told, given.report(0, 0.1, 1))
+    tell(told, given.report(1, 0.1, 0), given.report(1, None, 1), given.report(2, 0.1, 1))
     assert keys(told) == [str(one), str(two)]
 
 
@@ -247,7 +222,7 @@ def test_the_next_trial_of_a_process_comes_within_the_bounds_anew() -> None:
     begin(told)
     tell(told, TasksWatched(watch=watch))
     train(told)
-    tell(told, report(0, 0.9))
+    tell(told, given.report(0, 0.9))
     (watched,) = told.streams.by_id[SEARCH].watches.values()
     assert list(watched.inside) == [task_id(0)]
     task = told.streams.by_id[SEARCH].tasks[task_id(0)]
@@ -267,13 +242,12 @@ def test_a_value_that_is_within_the_bounds_already_is_not_waited_for() -> None:
     begin(told)
     train(told, 0)
     train(told, 1)
-    tell(told, accuracy(0, 0.95, 0), accuracy(0, 0.5, 1), saved(), report(1, 0.5, 0))
+    tell(told, accuracy(0, 0.95, 0), accuracy(0, 0.5, 1), saved(), given.report(1, 0.5, 0))
     do(told, CreateSchedule, {"name": NAME, "schedule": spec("metric", of="accuracy", above=0.9)})
     do(told, CreateSchedule, {"name": "saved", "schedule": spec("artifact")})
     assert look(told) == []  # the log of the search does not have them yet
     tell(told, accuracy(2, 0.95, 0))
-    assert len(write_watches(told)) == 2
-    assert {type(event) for event in look(told)} == {ScheduleWatched}
+    assert (len(write_watches(told)), {type(event) for event in look(told)}) == (2, {ScheduleWatched})
     tell(told, accuracy(3, 0.95, 0))
     assert look(told) == []
     at = tell(told, accuracy(4, 0.95, 1))
@@ -301,8 +275,7 @@ def test_what_happens_while_a_schedule_is_paused_does_not_fire_it() -> None:
     at = leave(told, 0)
     assert look(told) == []
     do(told, ResumeSchedule, {"name": NAME})
-    assert look(told) == [ScheduleWatched(name=NAME, key=str(at))]
-    assert keys(told) == []
+    assert (look(told), keys(told)) == ([ScheduleWatched(name=NAME, key=str(at))], [])
     leave(told, 1)
     assert len(keys(told)) == 1
 
@@ -332,8 +305,7 @@ def test_the_tasks_of_a_child_of_a_run_of_the_schedule_do_not_fire_it() -> None:
     train(told)
     leave(told)
     (event,) = fired(look(told))
-    assert (event.skipped, event.run) == ("schedule_loop", "")
-    assert look(told) == []
+    assert (event.skipped, event.run, look(told)) == ("schedule_loop", "", [])
 
 
 def test_a_stream_that_is_waited_for_too_often_says_so_once() -> None:
@@ -344,8 +316,7 @@ def test_a_stream_that_is_waited_for_too_often_says_so_once() -> None:
     for number in range(MAX_WATCHES):
         tell(told, TasksWatched(watch=TaskWatch(event="task_ended", task=f"t{number}")))
     one_more = TasksWatched(watch=TaskWatch(event="artifact"))
-    assert told.tell(one_more, stream=SEARCH) == [Outcome.OVERTAKEN]
-    assert write_watches(told) == []
+    assert (told.tell(one_more, stream=SEARCH), write_watches(told)) == ([Outcome.OVERTAKEN], [])
     watched, event = look(told)
     assert isinstance(watched, ScheduleWatched) and isinstance(event, ScheduleFired)
     assert (event.skipped, event.run, pipeline(told).schedules[NAME].skips) == ("too_many_watches", "", 1)
@@ -363,7 +334,7 @@ def test_a_run_that_is_open_is_not_followed_by_one_more_with_overlap_skip() -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("wanted", "expected"),
     [
         (spec("task_ended", of="finishd"), ("unknown_value", "$.schedule.on.of")),
         (spec("task_ended", above=1.0), ("unknown_field", "$.schedule.on")),
@@ -376,6 +347,6 @@ def test_a_run_that_is_open_is_not_followed_by_one_more_with_overlap_skip() -> N
         (spec("best", above=2.0, below=2.0), ("unreachable_bounds", "$.schedule.on.below")),
     ],
 )
-def test_what_can_not_be_waited_for_is_refused(given: Json, expected: tuple[str, str]) -> None:
+def test_what_can_not_be_waited_for_is_refused(wanted: Json, expected: tuple[str, str]) -> None:
     told = define()
-    assert expected in problems(ask(told, CreateSchedule, {"name": NAME, "schedule": given}))
+    assert expected in problems(ask(told, CreateSchedule, {"name": NAME, "schedule": wanted}))

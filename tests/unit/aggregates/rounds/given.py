@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from tests.unit.aggregates.given import published
 from tests.unit.domain.given import FIRST_MS, record_of
 from trackside.aggregates.dataset.aggregate import DATASET
 from trackside.aggregates.dataset.messages import RegisterDataset
@@ -13,7 +14,7 @@ from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.split import SplitRule, samples
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
+from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Command, Event, Json, Message, Record
@@ -53,12 +54,10 @@ M = TypeVar("M", bound=Message)
 
 
 def digest(text: str) -> str:
-    """Returns the digest of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def condition(metric: str, operator: str, threshold: float) -> Json:
-    """Returns a trigger of a number."""
     return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
 
 
@@ -66,16 +65,11 @@ BETTER = condition("accuracy_delta", ">", 0.1)
 
 
 def job_body(**changed: Any) -> Json:
-    """Returns the definition of a job: 8 of 10 samples train, no triggers, no services."""
-    fields: Json = {
-        "dataset": {"name": DATASET_ID, "train_prob": 0.8},
-        "model": MODEL,
-        "initial_model": {"model": MODEL, "version": 1},
-        "train": {"task_type": "train", "check_period_s": 0},
-        "eval": {"task_type": "evaluate", "check_period_s": 0},
-        "deploy": {"trigger": BETTER},
-        "output": {"url": "/srv/out"},
-    }
+    fields: Json = {"dataset": {"name": DATASET_ID, "train_prob": 0.8}, "model": MODEL}
+    fields |= {"initial_model": {"model": MODEL, "version": 1}}
+    fields |= {"train": {"task_type": "train", "check_period_s": 0}}
+    fields |= {"eval": {"task_type": "evaluate", "check_period_s": 0}, "deploy": {"trigger": BETTER}}
+    fields |= {"output": {"url": "/srv/out"}}
     return {**fields, **changed}
 
 
@@ -96,7 +90,6 @@ class JobLog:
     index: StreamIndex = field(init=False)
 
     def __post_init__(self) -> None:
-        """Registers the dataset and a model with one version."""
         self.index = StreamIndex(self.streams)
         self.command(DATASET_ID, RegisterDataset(url="/srv/feed.txt"))
         self.command(MODEL, "trackside.register-model.v1", {})
@@ -105,22 +98,18 @@ class JobLog:
 
     @property
     def stream(self) -> Stream:
-        """The stream of the job."""
         return self.streams.by_id[JOB]
 
     @property
     def job(self) -> IncrementalJob:
-        """The job."""
         found = job_of(self.stream)
         assert found is not None
         return found
 
     def of(self, kind: type[M]) -> list[M]:
-        """Returns the events of a kind that dispatchers have written."""
         return [event for event in self.written if isinstance(event, kind)]
 
     def tell(self, *messages: Message, role: str = "", stream: str = JOB) -> list[Outcome]:
-        """Appends messages as one decision and folds them, now."""
         at = len(self.records)
         name = f"d-{at}" if len(messages) > 1 else ""
         found = []
@@ -136,25 +125,13 @@ class JobLog:
         return found
 
     def command(self, stream: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
-        """Publishes a command for a stream, and lets dispatchers write what follows; returns it."""
         self.commands += 1
-        at = self.commands
         kind = wanted if isinstance(wanted, str) else wanted.wire_type()
         given = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
-        received = CommandReceived(
-            command_id=f"c-{at}",
-            command_type=kind,
-            body=given or {},
-            digest=f"digest-{at}",
-            source=Source(topic="trackside.commands", partition=0, offset=at),
-            publisher="",
-            rules=RULES,
-        )
-        self.tell(received, stream=stream)
+        self.tell(published(self.commands, kind, given or {}), stream=stream)
         return self.settle()
 
     def refusals(self, wanted: Command | str, body: Json | None = None, stream: str = JOB) -> list[Problem]:
-        """Publishes a command and returns all that it is refused for; nothing if it is accepted."""
         found: list[Problem] = []
         for event in self.command(stream, wanted, body):
             if isinstance(event, CommandRefused):
@@ -163,18 +140,15 @@ class JobLog:
         return found
 
     def refused(self, wanted: Command | str, body: Json | None = None) -> str:
-        """Publishes a command and returns the code that it is refused with; empty if it is accepted."""
         found = self.refusals(wanted, body)
         return found[0].code if found else ""
 
     def create(self, **changed: Any) -> list[Event]:
-        """Creates the job; fails if that is refused."""
         written = self.command(JOB, "trackside.create-incremental-job.v1", job_body(**changed))
         assert not [event for event in written if isinstance(event, CommandRefused)], written
         return written
 
     def settle(self) -> list[Event]:
-        """Lets dispatchers write whatever any stream lacks now, until none lacks anything."""
         events: list[Event] = []
         for _ in range(10_000):
             found = next(self._proposals(), None)
@@ -204,7 +178,6 @@ class JobLog:
                         yield stream.stream_id, proposal
 
     def next_due_ms(self) -> int | None:
-        """Returns when the next time limit of any stream is reached."""
         found = []
         for stream in self.streams.by_id.values():
             aggregate = AGGREGATES.of(stream)
@@ -224,7 +197,6 @@ class JobLog:
         return self.written[written:]
 
     def append(self, count: int) -> list[Event]:
-        """Lets the dataset have so many more samples, as its watcher says; returns what was written."""
         written = len(self.written)
         self.lines += count
         watcher = next(iter(self.streams.by_id[DATASET_ID].tasks.values()))
@@ -236,21 +208,17 @@ class JobLog:
         return self.written[written:]
 
     def next_round(self) -> None:
-        """Lets the dataset have 10 more samples, and workers do all that follows from them."""
         self.append(10)
         self.work()
 
     def first_round(self, **changed: Any) -> None:
-        """Creates the job, and goes through a round of 10 samples."""
         self.create(**changed)
         self.next_round()
 
     def tasks(self) -> list[Task]:
-        """Returns the tasks of the job that have not ended."""
         return [task for task in self.stream.tasks.values() if task.state is not TaskState.ENDED]
 
     def place(self, task: Task, placement: int = 0) -> Json:
-        """Gives a task a device, and lets its worker accept it; returns what names both."""
         attempt, stream = task.attempts[-1], stream_of(task)
         number = placement or attempt.placement or 1
         token: Json = {"task_id": task.task_id, "attempt": attempt.number, "placement": number}
@@ -269,24 +237,15 @@ class JobLog:
         media_type: str = "application/octet-stream",
         **metadata: Any,
     ) -> None:
-        """Lets a task save an artifact."""
         token = self.place(task)
-        saved = ArtifactSaved(
-            **token,
-            number=task.saved + 1,
-            name="model",
-            version=task.saved + 1,
-            kind=kind,
-            uri=f"store:sha256/{digest(text)}",
-            sha256=digest(text),
-            size_bytes=len(text),
-            media_type=media_type,
-            metadata=metadata,
-        )
+        what = {"number": task.saved + 1, "name": "model", "version": task.saved + 1, "kind": kind}
+        sha256 = digest(text)
+        stored = {"uri": f"store:sha256/{sha256}", "sha256": sha256, "size_bytes": len(text)}
+        about = {"media_type": media_type, "metadata": metadata}
+        saved = ArtifactSaved.model_validate({**token, **what, **stored, **about})
         assert self.tell(saved, role="worker", stream=stream_of(task)) == APPLIED
 
     def end(self, task: Task, result: Json | None = None, error: str = "") -> list[Event]:
-        """Ends a task, with a result or an error; returns what dispatchers write then."""
         token = self.place(task)
         found = None if not error else TaskError(stage="TRAIN", type=error, message=f"it was {error}")
         end = AttemptEnd.FAILED if error else AttemptEnd.FINISHED
@@ -295,13 +254,10 @@ class JobLog:
         return self.settle()
 
     def ready(self, task: Task, **detail: Any) -> list[Event]:
-        """Lets a service say something of itself; returns what dispatchers write then."""
         token = self.place(task)
         number = task.attempts[-1].ready_number + 1
-        assert (
-            self.tell(TaskReady(**token, number=number, detail=detail), role="worker", stream=stream_of(task))
-            == APPLIED
-        )
+        said = TaskReady(**token, number=number, detail=detail)
+        assert self.tell(said, role="worker", stream=stream_of(task)) == APPLIED
         return self.settle()
 
     def acknowledge(self, task: Task, ok: bool = True, **detail: Any) -> list[Event]:
@@ -326,7 +282,6 @@ class JobLog:
         return self.written[written:]
 
     def do(self, task: Task) -> bool:
-        """Does the next thing of a task; returns whether there was any."""
         if task.task_type == WRITE_MANIFEST:
             self.end(task, manifest_of(task.parameters))
         elif task.task_type == COPY_MODEL and task.parameters["target"] == "removal":
@@ -341,11 +296,8 @@ class JobLog:
             self.save(task, name, format="safetensors")
             self.end(task)
         elif task.task_type == "evaluate":
-            found = {
-                name: {"accuracy": self.accuracies.get(task.inputs[name].sha256, 0.5)}
-                for name in ("trained", "deployed")
-            }
-            self.end(task, found)
+            digests = {name: task.inputs[name].sha256 for name in ("trained", "deployed")}
+            self.end(task, {name: {"accuracy": self.accuracies.get(digests[name], 0.5)} for name in digests})
         elif task.task_type == "serve":
             return self._serve(task)
         else:
@@ -365,12 +317,10 @@ class JobLog:
 
 
 def stream_of(task: Task) -> str:
-    """Returns the stream of a task: of the dataset, or of the job."""
     return DATASET_ID if task.task_id.startswith(f"{DATASET_ID}.") else JOB
 
 
 def manifest_of(parameters: Json) -> Json:
-    """Returns what the task that writes samples returns."""
     segments = [SplitRule(**each) for each in parameters["segments"]]
     numbers = [
         str(number)
@@ -378,16 +328,11 @@ def manifest_of(parameters: Json) -> Json:
         for number in samples(segments, begin, end, parameters["use"])
     ]
     url = f"{parameters['output']['url']}/{parameters['path']}"
-    return {
-        "url": url,
-        "sha256": digest(" ".join(numbers)),
-        "size_bytes": len(numbers),
-        "lines": len(numbers),
-    }
+    count = len(numbers)
+    return {"url": url, "sha256": digest(" ".join(numbers)), "size_bytes": count, "lines": count}
 
 
 def event_names(events: list[Event]) -> list[str]:
-    """Returns the types of events."""
     return [type(event).__name__ for event in events]
 
 

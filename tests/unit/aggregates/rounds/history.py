@@ -36,17 +36,14 @@ SPEC: dict[str, Any] = {
 
 
 def artifact(version: int) -> ArtifactReference:
-    """Returns the bytes of a version."""
     return ArtifactReference(uri=f"file:///models/{version}", sha256=f"{version:x}" * 64, size_bytes=10)
 
 
 def model(version: int) -> deploy_messages.RoundModel:
-    """Returns a version of the job's model."""
     return deploy_messages.RoundModel(model="digits", version=version, artifact=artifact(version))
 
 
 def definition(**changed: Any) -> JobSpec:
-    """Returns the definition of a job."""
     return JobSpec.model_validate({**SPEC, **changed})
 
 
@@ -62,24 +59,18 @@ class JobHistory:
     later_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Tells that the job has begun, with version 1 live."""
-        self.tell(
-            messages.IncrementalJobCreated(
-                command_id="c-1",
-                job=self.spec,
-                dataset=deploy_messages.DatasetPlace(url="/data/feed.txt", format="txt"),
-                initial=model(1),
-                initial_eval=model(1),
-            )
-        )
+        place = deploy_messages.DatasetPlace(url="/data/feed.txt", format="txt")
+        models = {"initial": model(1), "initial_eval": model(1)}
+        self.tell(messages.IncrementalJobCreated, command_id="c-1", job=self.spec, dataset=place, **models)
 
     @property
     def job(self) -> IncrementalJob:
-        """The job as it is now."""
         return self.stream.root
 
-    def tell(self, event: Event) -> None:
-        """Folds an event, which must have an effect, and makes its rows."""
+    def tell(self, event: Event | type[Event], **fields: Any) -> None:
+        """Folds an event, or one of a type with these fields, which must have an effect; makes its rows."""
+        if isinstance(event, type):
+            event = event.model_validate(fields)
         record = record_of(event, self.offset)
         record.append_time_ms = FIRST_MS + self.later_ms + self.offset * 1_000
         record.offset = self.stream.last_offset = self.offset
@@ -103,63 +94,36 @@ class JobHistory:
         rows[key] = table.merged(rows[key], row) if key in rows and _merges(table) else row
 
     def row(self, table: str, *key: object) -> dict[str, Any]:
-        """Returns a row of the job by column."""
         return dict(zip(self.tables[table].columns, self.rows[table][STREAM, *key], strict=True))
 
     def assign(self, samples: int) -> None:
-        """Tells that so many samples have come."""
         pool, share = self.job.pool, share_of(self.spec.dataset.train_prob)
         end = pool.end + samples
         segments = added(pool.segments, pool.end, share)
         trained = count(segments, pool.end, end, "train")
-        self.tell(
-            messages.SamplesAssigned(
-                begin=pool.end,
-                end=end,
-                share=share,
-                carry=segments[-1].carry_at(pool.end),
-                train=trained,
-                evaluation=samples - trained,
-                size_bytes=end * 10,
-                sha256="a" * 64,
-            )
-        )
+        found = {"begin": pool.end, "end": end, "share": share, "carry": segments[-1].carry_at(pool.end)}
+        counts = {"train": trained, "evaluation": samples - trained, "size_bytes": end * 10}
+        self.tell(messages.SamplesAssigned, **found, **counts, sha256="a" * 64)
 
     def fire(self, stage: StageName, **values: float) -> None:
-        """Tells that the trigger of the stage holds, and its samples are written."""
         self.later_ms += 3_600_000 if stage == "train" else 0
         job = self.job
-        self.tell(
-            messages.TriggerEvaluated(
-                stage=stage,
-                evaluation=job.evaluations + 1,
-                round=next_round(job),
-                result=True,
-                fired=True,
-                values={name: messages.SeenMetric(value=value) for name, value in values.items()},
-                evaluated_ms=job.clock_ms,
-            )
-        )
+        seen = {name: messages.SeenMetric(value=value) for name, value in values.items()}
+        of = {"stage": stage, "evaluation": job.evaluations + 1, "round": next_round(job), "values": seen}
+        self.tell(messages.TriggerEvaluated, **of, result=True, fired=True, evaluated_ms=job.clock_ms)
         assert job.round is not None
         job.round.outcomes[samples_of(stage)] = TaskOutcome(True, self.offset, {"sha256": "b" * 64})
         lines = count(job.round.segments, *job.round.train, "train") if stage == "train" else 20
         url = f"/data/out/data/{stage}/{job.round.number}/data.txt"
-        self.tell(
-            messages.SampleManifestWritten(
-                stage=stage, round=job.round.number, url=url, sha256="b" * 64, size_bytes=90, lines=lines
-            )
-        )
+        file = {"url": url, "sha256": "b" * 64, "size_bytes": 90, "lines": lines}
+        self.tell(messages.SampleManifestWritten, stage=stage, round=job.round.number, **file)
 
     def train(self) -> None:
-        """Tells of a training, up to its version."""
         self.fire("train", num_of_samples=float(self.job.pool.training))
         going = self.job.round
         assert going is not None
-        self.tell(
-            messages.RoundStarted(
-                number=going.number, base=self.job.base, train=going.train, evaluation=going.evaluation
-            )
-        )
+        samples = {"train": going.train, "evaluation": going.evaluation}
+        self.tell(messages.RoundStarted, number=going.number, base=self.job.base, **samples)
         self.job.stage_state = messages.StageState.RUNNING
         version = going.number + 1
         going.outcomes["train"] = TaskOutcome(True, self.offset)
@@ -169,7 +133,6 @@ class JobHistory:
         self.end_stage("train", model=model(version))
 
     def evaluate(self, trained: float, deployed: float) -> None:
-        """Tells of an evaluation with an accuracy of both models."""
         self.fire("eval")
         self.job.stage_state = messages.StageState.RUNNING
         assert self.job.round is not None
@@ -177,52 +140,26 @@ class JobHistory:
         metrics = {"trained": {"accuracy": trained}, "deployed": {"accuracy": deployed}}
         self.end_stage("eval", metrics=metrics)
 
-    def end_stage(
-        self, stage: StageName, status: messages.StageState = messages.StageState.COMPLETED, **said: Any
-    ) -> None:
-        """Tells that a stage has ended."""
+    def end_stage(self, stage: StageName, status: Any = messages.StageState.COMPLETED, **said: Any) -> None:
         assert self.job.round is not None
         self.tell(messages.StageEnded(stage=stage, round=self.job.round.number, status=status, **said))
 
     def decide(self, *, deploy: bool, approval: bool = False) -> None:
-        """Tells whether the model is deployed."""
         going = self.job.round
         assert going is not None
         values = {name: dict(found) for name, found in going.metrics.items()}
         reason = "accuracy_delta > 0.02: it is " + ("0.05" if deploy else "0.01")
-        conditions = [
-            {"metric": "accuracy_delta", "operator": ">", "threshold": 0.02, "value": 0.05, "holds": deploy}
-        ]
-        self.tell(
-            deploy_messages.DeployDecided.model_validate(
-                {
-                    "round": going.number,
-                    "deploy": deploy,
-                    "reason": reason,
-                    "approval": approval,
-                    **values,
-                    "conditions": conditions,
-                }
-            )
-        )
+        found = {"metric": "accuracy_delta", "operator": ">", "threshold": 0.02, "holds": deploy}
+        said = {"round": going.number, "deploy": deploy, "reason": reason, "approval": approval, **values}
+        self.tell(deploy_messages.DeployDecided, **said, conditions=[found | {"value": 0.05}])
 
     def publish(self) -> None:
-        """Tells of the update to the round's model."""
         going = self.job.round
         assert going is not None and going.trained is not None
-        targets = targets_of(going.spec.deploy)
-        self.tell(
-            deploy_messages.ModelUpdatePublished(
-                update=self.job.updates + 1,
-                cause="round",
-                round=going.number,
-                model=going.trained,
-                targets=targets,
-            )
-        )
+        of = {"round": going.number, "model": going.trained, "targets": targets_of(going.spec.deploy)}
+        self.tell(deploy_messages.ModelUpdatePublished, update=self.job.updates + 1, cause="round", **of)
 
     def confirm(self) -> None:
-        """Tells that the service has the model of the update, and that it is live."""
         update = self.job.update
         assert update is not None
         sha256 = update.model.artifact.sha256
@@ -231,14 +168,11 @@ class JobHistory:
         self.tell(deploy_messages.ModelDeployed(update=update.number, **live))
 
     def end_round(self, *, deployed: bool) -> None:
-        """Tells that the round is over."""
         self.end_stage("deploy")
-        self.tell(
-            messages.RoundEnded(number=self.job.rounds, status="completed", stage="deploy", deployed=deployed)
-        )
+        of = {"number": self.job.rounds, "stage": "deploy"}
+        self.tell(messages.RoundEnded, **of, status="completed", deployed=deployed)
 
     def whole_round(self, trained: float, deployed: float, *, samples: int = 100) -> None:
-        """Tells of a round, whose model is deployed if it is better by more than 0.02."""
         self.assign(samples)
         self.train()
         self.evaluate(trained, deployed)
@@ -250,13 +184,9 @@ class JobHistory:
         self.end_round(deployed=better)
 
     def report_hard_examples(self, inferences: int, hard: int) -> None:
-        """Tells what the service has counted in a window."""
         window = self.job.services[SERVICE].counts.windows + 1
-        self.tell(
-            deploy_messages.HardExamplesReported(
-                service=SERVICE, window=window, inferences=inferences, hard=hard
-            )
-        )
+        counts = {"inferences": inferences, "hard": hard}
+        self.tell(deploy_messages.HardExamplesReported, service=SERVICE, window=window, **counts)
 
 
 def _merges(table: Table) -> bool:

@@ -51,7 +51,6 @@ class RivalLog(JobLog):
         return events
 
     def _say_late(self) -> list[Event]:
-        """Tells a decision that was right once; returns what of it had an effect even so."""
         stream, proposal = self.random.choice(self.late)
         outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
         assert len(set(outcomes)) == 1 or Outcome.APPLIED not in outcomes, (proposal, outcomes)
@@ -71,12 +70,10 @@ class RandomJob:
     counted: dict[tuple[str, int, int], tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Creates the job."""
         self.log.next_accuracy = lambda number: self.random.choice(ACCURACIES)
         self.log.create(**self.definition())
 
     def definition(self) -> Json:
-        """Returns a definition of the job with targets, limits and triggers drawn by chance."""
         random = self.random
         replicas = random.choice([0, 1, 2])
         services = [{"name": "api", "task_type": "serve", "replicas": replicas}] if replicas else []
@@ -104,7 +101,6 @@ class RandomJob:
         }
 
     def move(self) -> None:
-        """Lets something happen."""
         chance = self.random.random()
         if chance < 0.1:
             self.log.append(self.random.randint(1, 20))
@@ -118,7 +114,6 @@ class RandomJob:
                 self._work(self.random.choice(tasks))
 
     def pass_time(self, seconds: float) -> None:
-        """Lets time pass; no limit that is reached stays reached without a decision."""
         log = self.log
         until_ms = log.now_ms + int(seconds * 1000)
         log.settle()
@@ -163,7 +158,6 @@ class RandomJob:
             self.log.do(task)
 
     def serve(self, task: Task) -> bool:
-        """Lets a service do what it has to do next; returns whether there was anything."""
         attempt, instruction = task.attempts[-1], task.instruction
         where = (task.task_id, attempt.number, attempt.placement)
         if task.stop_reason:
@@ -207,7 +201,6 @@ class RandomJob:
         self.log.settle()
 
     def come_to_rest(self) -> None:
-        """Lets everything succeed from now on, until nothing is left to do."""
         log = self.log
         if log.job.status is JobStatus.PAUSED:
             log.command(JOB, "trackside.resume-incremental-job.v1", {})
@@ -252,7 +245,6 @@ class RandomJob:
 
 
 def assert_valid(log: JobLog) -> None:
-    """Fails if the verifier finds anything wrong about the job, its samples or its deployments."""
     verifier = Verifier(type(log.streams)(log.streams.aggregates).fold)
     for record in log.records:
         verifier.take(record)
@@ -261,7 +253,6 @@ def assert_valid(log: JobLog) -> None:
 
 
 def assert_in_one_place(log: JobLog) -> None:
-    """Fails if a sample was trained with twice, or never will be."""
     started = {event.number: event.train for event in log.of(RoundStarted)}
     done = [started[event.number] for event in log.of(RoundEnded) if event.status == "completed"]
     at = 0
@@ -269,5 +260,4 @@ def assert_in_one_place(log: JobLog) -> None:
         assert begin == at, (begin, at)
         at = end
     job = log.job
-    assert (job.pool.first if job.round is None else job.round.train[0]) == at
-    assert job.pool.end == log.lines
+    assert (job.pool.first if job.round is None else job.round.train[0], job.pool.end) == (at, log.lines)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.unit.aggregates.rounds.given import CREATE, JobLog, job_body
 from trackside.contracts.message import Json
 
@@ -11,38 +9,27 @@ MINING = "$.deploy.services[0].hard_examples"
 
 
 def refusals(log: JobLog, **definition: Any) -> dict[str, tuple[str, str]]:
-    """Returns the code and the message of each problem of a definition, by its path."""
     found = log.refusals(CREATE, job_body(**definition))
     return {problem.path: (problem.code, problem.message) for problem in found}
 
 
 def mined(log: JobLog, miner: str, **parameters: object) -> dict[str, tuple[str, str]]:
-    """Returns what is refused of a job with a service that has this miner."""
     mining: Json = {"miner": miner, "parameters": parameters}
     service = {"name": "api", "task_type": "serve", "hard_examples": mining}
     return refusals(log, deploy={"services": [service]})
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("Treshold", "Threshold"), ("cross_entropy", "CrossEntropy"), ("random", "Random"), ("Ibt", "IBT")],
-)
-def test_a_misspelt_miner_is_refused_with_the_one_that_is_meant(
-    log: JobLog, written: str, meant: str
-) -> None:
+def test_a_misspelt_miner_is_refused_with_the_one_meant_and_one_only_workers_know_is_not(log: JobLog) -> None:
     """I40: otherwise its service would fail each time that it begins."""
-    code, message = mined(log, written)[f"{MINING}.miner"]
-    assert code == "unknown_value" and f"did you mean '{meant}'" in message
-
-
-@pytest.mark.parametrize("miner", ["MyThreshold", "Entropy", "ByClass", "IBT2"])
-def test_another_miner_may_be_one_that_only_the_workers_know(log: JobLog, miner: str) -> None:
-    """I40."""
-    assert mined(log, miner, what="ever") == {}
+    meant = {"Treshold": "Threshold", "cross_entropy": "CrossEntropy", "random": "Random", "Ibt": "IBT"}
+    for written, known in meant.items():
+        code, message = mined(log, written)[f"{MINING}.miner"]
+        assert code == "unknown_value" and f"did you mean '{known}'" in message
+    for miner in ("MyThreshold", "Entropy", "ByClass", "IBT2"):
+        assert mined(JobLog(), miner, what="ever") == {}, miner
 
 
 def test_the_parameters_of_a_miner_are_checked(log: JobLog) -> None:
-    """I40."""
     found = mined(log, "Threshold", threshold_box=0.5, threshold="much")
     code, message = found[f"{MINING}.parameters.threshold_box"]
     assert code == "unknown_field" and "did you mean 'threshold'" in message
@@ -50,19 +37,13 @@ def test_the_parameters_of_a_miner_are_checked(log: JobLog) -> None:
     assert mined(log, "IBT", threshold_box="0.6", threshold_img=1) == {}, "Sedna has numbers as texts"
 
 
-@pytest.mark.parametrize("url", ["out", "ftp://host/out", "s3://", "../out", "C:\\out"])
-def test_a_place_that_no_store_has_is_refused(log: JobLog, url: str) -> None:
-    """I33: other schemes and relative paths."""
-    found = refusals(log, output={"url": url}, deploy={"copy_to": {"url": url}, "config": {"url": url}})
-    assert {path: code for path, (code, _) in found.items()} == {
-        "$.output.url": "bad_url",
-        "$.deploy.copy_to.url": "bad_url",
-        "$.deploy.config.url": "bad_url",
-    }
-
-
-@pytest.mark.parametrize("folder", ["/srv/out", "file:///srv/out", "s3://models", "s3://models/out"])
-def test_folders_of_hosts_and_of_stores_are_taken(log: JobLog, folder: str) -> None:
-    """I33."""
-    deploy = {"copy_to": {"url": f"{folder}/live"}, "config": {"url": folder}}
-    assert refusals(log, output={"url": folder}, deploy=deploy) == {}
+def test_only_folders_of_hosts_and_of_stores_are_taken_as_places() -> None:
+    """I33: no other schemes and relative paths."""
+    paths = ("$.output.url", "$.deploy.copy_to.url", "$.deploy.config.url")
+    for url in ("out", "ftp://host/out", "s3://", "../out", "C:\\out"):
+        deploy = {"copy_to": {"url": url}, "config": {"url": url}}
+        found = refusals(JobLog(), output={"url": url}, deploy=deploy)
+        assert {path: code for path, (code, _) in found.items()} == dict.fromkeys(paths, "bad_url"), url
+    for folder in ("/srv/out", "file:///srv/out", "s3://models", "s3://models/out"):
+        deploy = {"copy_to": {"url": f"{folder}/live"}, "config": {"url": folder}}
+        assert refusals(JobLog(), output={"url": folder}, deploy=deploy) == {}, folder

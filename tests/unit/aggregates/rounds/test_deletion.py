@@ -18,14 +18,12 @@ HOT: dict[str, Any] = {"config": {"url": "/srv/hot/", "credential": "minio"}, "t
 
 
 def deleted(log: JobLog, **deploy: Any) -> list[Event]:
-    """Deploys the model of a round, and deletes the job; returns what is written then."""
     log.first_round(deploy=deploy or HOT)
     assert log.job.live.version == 2
     return delete(log)
 
 
 def delete(log: JobLog) -> list[Event]:
-    """Deletes the job; returns what is written then, without the answer to the command."""
     accepted, *written = log.command(JOB, "trackside.delete-incremental-job.v1", {})
     assert isinstance(accepted, CommandAccepted)
     return written
@@ -67,10 +65,14 @@ def test_a_removal_that_fails_is_tried_again_and_then_given_up_with_the_reason(l
     assert submitted(log.wait(10)) == ["delete.folder.2"]
     log.end(removal(log), error="unreachable")
     (ended,) = log.of(ConfigRemovalEnded)
-    assert (ended.removed, ended.tries, ended.due_ms) == (False, 2, None)
-    assert log.job.blocked == "config_stays"
+    assert (ended.removed, ended.tries, ended.due_ms, log.job.blocked) == (False, 2, None, "config_stays")
     assert log.job.blocked_message == f"/srv/hot/{JOB} stays: it was unreachable"
     assert log.stream.over and next_due_ms(log.job) is None
+    other = JobLog()
+    deleted(other)
+    other.end(removal(other), {"url": f"/srv/hot/{JOB}", "files": 2, "others": 3})
+    assert other.job.blocked_message == f"/srv/hot/{JOB} stays: 3 files in it are not those of the job"
+    assert other.stream.over
 
 
 def test_a_store_that_does_not_answer_is_given_up_in_time(log: JobLog) -> None:
@@ -85,13 +87,6 @@ def test_a_store_that_does_not_answer_is_given_up_in_time(log: JobLog) -> None:
     ended = AttemptEnded(**log.place(task), end=AttemptEnd.CANCELLED)
     log.tell(ended, role="worker")
     assert log.stream.over and not log.settle()
-
-
-def test_files_of_others_are_named(log: JobLog) -> None:
-    deleted(log)
-    log.end(removal(log), {"url": f"/srv/hot/{JOB}", "files": 2, "others": 3})
-    assert log.job.blocked_message == f"/srv/hot/{JOB} stays: 3 files in it are not those of the job"
-    assert log.stream.over
 
 
 def test_a_copy_that_goes_on_ends_before_the_folder_is_removed(log: JobLog) -> None:

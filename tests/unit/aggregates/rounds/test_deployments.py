@@ -5,18 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import (
-    APPLIED,
-    APPROVE,
-    FIRE_DEPLOY,
-    JOB,
-    ROLLBACK,
-    UPDATE,
-    JobLog,
-    digest,
-    event_names,
-    job_body,
-)
+from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds import deploy_messages
 from trackside.aggregates.rounds.messages import RoundEnded
 from trackside.contracts.instructions import InstructionGiven
@@ -27,8 +16,7 @@ from trackside.domain.task import Task
 ALWAYS: dict[str, Any] = {"services": [{"name": "api", "task_type": "serve"}], "confirm_s": 60, "tries": 2}
 
 
-def deploying(log: JobLog, **deploy: Any) -> Task:
-    """Brings a job to the deployment of its first round; returns the task of its service."""
+def deploying(log: given.JobLog, **deploy: Any) -> Task:
     log.create(deploy={**ALWAYS, **deploy})
     log.work()
     log.append(10)
@@ -39,35 +27,37 @@ def deploying(log: JobLog, **deploy: Any) -> Task:
     return service
 
 
-def test_a_model_is_live_once_each_target_has_confirmed_its_digest_and_no_other(log: JobLog) -> None:
+def test_a_model_is_live_once_each_target_has_confirmed_its_digest_and_no_other(log: given.JobLog) -> None:
     service = deploying(log)
     assert log.job.live.version == 1
-    log.acknowledge(service, sha256=digest("other"))
+    log.acknowledge(service, sha256=given.digest("other"))
     (failure,) = log.of(deploy_messages.ModelUpdateFailed)
     assert failure.message.startswith("it has loaded bytes with the digest")
     assert not log.of(deploy_messages.ModelDeployed)
     log.wait(10)
     log.acknowledge(service)
-    assert log.job.live.version == 2
-    assert [event.deployed for event in log.of(RoundEnded)] == [True]
+    assert (log.job.live.version, [event.deployed for event in log.of(RoundEnded)]) == (2, [True])
 
 
-def test_a_confirmation_that_was_not_asked_for_changes_nothing(log: JobLog) -> None:
+def test_a_confirmation_that_was_not_asked_for_changes_nothing(log: given.JobLog) -> None:
     deploying(log)
-    sha256 = digest("round 1")
-    for update, target in ((1, "serve.api.2"), (2, "serve.api.1"), (1, "copy")):
-        confirmed = deploy_messages.ModelUpdateConfirmed(update=update, target=target, sha256=sha256)
+    asked = {"update": 1, "target": "serve.api.1", "sha256": given.digest("round 1")}
+    for changed in (
+        {"target": "serve.api.2"},
+        {"update": 2},
+        {"target": "copy"},
+        {"sha256": given.digest("other")},
+    ):
+        confirmed = deploy_messages.ModelUpdateConfirmed.model_validate({**asked, **changed})
         assert log.tell(confirmed, role="dispatcher") == [Outcome.OVERTAKEN]
-    wrong = deploy_messages.ModelUpdateConfirmed(update=1, target="serve.api.1", sha256=digest("other"))
-    assert log.tell(wrong, role="dispatcher") == [Outcome.OVERTAKEN]
 
 
-def test_a_target_that_fails_too_often_fails_the_round_and_gets_the_model_before(log: JobLog) -> None:
+def test_a_target_that_fails_too_often_fails_the_round_and_gets_the_model_before(log: given.JobLog) -> None:
     """I28: in Sedna the version counts as loaded before it is, so a failed load is never tried again."""
     service = deploying(log)
     log.acknowledge(service, ok=False, message="no space left")
     assert [event.failure for event in log.of(deploy_messages.ModelUpdateFailed)] == [1]
-    assert event_names(log.wait(10)) == ["InstructionGiven"]
+    assert given.event_names(log.wait(10)) == ["InstructionGiven"]
     log.acknowledge(service, ok=False)
     (ended,) = log.of(RoundEnded)
     assert (ended.status, ended.stage, ended.reason) == ("failed", "deploy", "not_confirmed")
@@ -77,7 +67,7 @@ def test_a_target_that_fails_too_often_fails_the_round_and_gets_the_model_before
     assert log.job.update is None
 
 
-def test_an_update_that_nobody_confirms_in_time_names_who_has_not(log: JobLog) -> None:
+def test_an_update_that_nobody_confirms_in_time_names_who_has_not(log: given.JobLog) -> None:
     deploying(log)
     log.wait(59)
     assert not log.of(deploy_messages.ModelUpdateTimedOut)
@@ -86,7 +76,7 @@ def test_an_update_that_nobody_confirms_in_time_names_who_has_not(log: JobLog) -
     assert [event.status for event in log.of(RoundEnded)] == ["failed"]
 
 
-def test_a_service_that_comes_later_gets_the_update_at_once(log: JobLog) -> None:
+def test_a_service_that_comes_later_gets_the_update_at_once(log: given.JobLog) -> None:
     service = deploying(log)
     log.end(service, error="Killed")
     log.wait(15)
@@ -97,53 +87,43 @@ def test_a_service_that_comes_later_gets_the_update_at_once(log: JobLog) -> None
     assert log.job.live.version == 2
 
 
-def test_a_deployment_waits_for_a_person(log: JobLog) -> None:
+@pytest.mark.parametrize("how", ["approved", "rejected", "expired"])
+def test_a_deployment_waits_for_a_person_until_its_time_limit(log: given.JobLog, how: str) -> None:
     log.first_round(deploy={"gate": {"timeout_s": 100}})
-    assert log.job.round is not None
-    assert log.job.round.waits_for_approval
-    assert log.refused(APPROVE, {"actor": "ada"}) == ""
-    assert log.job.live.version == 2
-    assert log.refused(APPROVE, {"actor": "ada"}) == "no_open_gate"
-
-
-@pytest.mark.parametrize("how", ["rejected", "expired"])
-def test_a_deployment_that_is_rejected_or_expires_does_not_happen(log: JobLog, how: str) -> None:
-    log.first_round(deploy={"gate": {"timeout_s": 100}})
-    if how == "rejected":
+    assert log.job.round is not None and log.job.round.waits_for_approval
+    if how == "approved":
+        assert [log.refused(given.APPROVE, {"actor": "ada"}) for _ in range(2)] == ["", "no_open_gate"]
+    elif how == "rejected":
         assert log.refused("trackside.reject-deploy.v1", {"reason": "no"}) == ""
     else:
         log.wait(99)
         assert not log.of(deploy_messages.DeployRejected)
         log.wait(1)
-    assert [event.deployed for event in log.of(RoundEnded)] == [False]
-    assert log.job.live.version == 1
+    assert [event.deployed for event in log.of(RoundEnded)] == [how == "approved"]
+    assert log.job.live.version == 1 + (how == "approved")
 
 
-def test_force_deploys_a_worse_model_without_a_gate(log: JobLog) -> None:
+def test_force_deploys_a_worse_model_without_a_gate(log: given.JobLog) -> None:
     log.first_round(deploy={"gate": {}, "trigger": {"type": "manual"}})
-    assert log.refused(FIRE_DEPLOY, {"force": True}) == ""
+    assert log.refused(given.FIRE_DEPLOY, {"force": True}) == ""
     (decided,) = log.of(deploy_messages.DeployDecided)
     assert (decided.deploy, decided.reason, decided.approval) == (True, "forced by a command", False)
     assert log.job.live.version == 2
 
 
-def test_a_command_stands_for_the_time_of_a_trigger_and_not_for_its_conditions(log: JobLog) -> None:
+def test_a_command_stands_for_the_time_of_a_trigger_and_not_for_its_conditions(log: given.JobLog) -> None:
     condition = {"type": "condition", "metric": "accuracy", "operator": ">", "threshold": 0.8}
     log.first_round(deploy={"trigger": {"type": "all_of", "triggers": [{"type": "manual"}, condition]}})
     assert not log.of(deploy_messages.DeployDecided)
-    assert log.refused(FIRE_DEPLOY) == ""
+    assert log.refused(given.FIRE_DEPLOY) == ""
     assert [event.reason for event in log.of(deploy_messages.DeployDecided)] == ["accuracy > 0.8: it is 0.5"]
 
 
-def test_a_rollback_during_a_deployment_is_refused(log: JobLog) -> None:
-    deploying(log)
-    assert log.refused(ROLLBACK, {"version": 1}) == "update_in_progress"
-
-
-def test_an_update_of_a_rollback_goes_on_until_each_target_has_it(log: JobLog) -> None:
+def test_a_rollback_begins_after_a_deployment_and_goes_on_until_each_target_has_it(log: given.JobLog) -> None:
     service = deploying(log)
+    assert log.refused(given.ROLLBACK, {"version": 1}) == "update_in_progress"
     log.acknowledge(service)
-    assert log.refused(ROLLBACK, {"version": 1}) == ""
+    assert log.refused(given.ROLLBACK, {"version": 1}) == ""
     log.wait(100)
     assert log.job.live.version == 2
     assert log.of(deploy_messages.ModelUpdateTimedOut)
@@ -161,7 +141,7 @@ def test_an_update_of_a_rollback_goes_on_until_each_target_has_it(log: JobLog) -
         ({"trained": {"accuracy": [1.0]}, "deployed": {"accuracy": [0.1]}}, "accuracy_delta is a list of 1"),
     ],
 )
-def test_what_can_not_be_compared_is_not_deployed(log: JobLog, result: dict[str, Any], reason: str) -> None:
+def test_what_can_not_be_compared_is_not_deployed(log: given.JobLog, result: Any, reason: str) -> None:
     """I14, I12: not two results, a missing metric, a bare list."""
     log.create()
     log.append(10)
@@ -173,52 +153,48 @@ def test_what_can_not_be_compared_is_not_deployed(log: JobLog, result: dict[str,
     assert reason in decided.reason
 
 
-def test_a_service_that_begins_while_an_update_goes_on_gets_its_model_too(log: JobLog) -> None:
+def test_an_update_goes_to_targets_that_come_meanwhile_and_waits_for_no_other(log: given.JobLog) -> None:
     deploying(log)
-    service = {"name": "api", "task_type": "serve", "replicas": 2}
-    update(log, services=[service])
+    update(log, services=[{"name": "api", "task_type": "serve", "replicas": 2}])
     log.work()
     told = [task.instruction for task in log.tasks() if task.task_type == "serve"]
     assert [None if each is None else each.body["model"]["version"] for each in told] == [2, 2]
     assert log.job.live.version == 2
+    other = given.JobLog()
+    deploying(other)
+    update(other, services=[])
+    assert (other.job.live.version, other.job.update) == (2, None)
 
 
-def test_an_update_waits_for_no_target_that_the_job_has_no_more(log: JobLog) -> None:
-    deploying(log)
-    update(log, services=[])
-    assert (log.job.live.version, log.job.update) == (2, None)
-
-
-def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(log: JobLog) -> None:
+def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(log: given.JobLog) -> None:
     service = deploying(log, confirm_s=600)
     log.acknowledge(service, ok=False, message="no memory")
     ended = {**log.place(service), "end": "lost"}
-    assert log.tell(AttemptEnded.model_validate_json(json.dumps(ended)), role="scheduler") == APPLIED
+    assert log.tell(AttemptEnded.model_validate_json(json.dumps(ended)), role="scheduler") == given.APPLIED
     log.wait(60)
     due_ms = log.next_due_ms()
     assert due_ms is not None
     assert due_ms > log.now_ms
 
 
-def update(log: JobLog, **deploy: Any) -> None:
-    """Defines what deploys otherwise, in the middle of an update."""
-    body = {"job": job_body(deploy={**ALWAYS, **deploy})}
-    log.command(JOB, UPDATE, body)
+def update(log: given.JobLog, **deploy: Any) -> None:
+    body = {"job": given.job_body(deploy={**ALWAYS, **deploy})}
+    log.command(given.JOB, given.UPDATE, body)
 
 
-def test_a_service_that_begins_anew_and_can_not_load_the_live_model_is_asked_again(log: JobLog) -> None:
+def test_a_service_that_begins_anew_and_can_not_load_the_live_model_is_asked_again(log: given.JobLog) -> None:
     service = deploying(log)
     log.acknowledge(service)
     live = log.job.live.artifact.sha256
     ended = AttemptEnded.model_validate({**log.place(service), "end": "failed"})
-    assert log.tell(ended, role="worker") == APPLIED
+    assert log.tell(ended, role="worker") == given.APPLIED
     log.settle()
     log.now_ms = max(log.now_ms, service.not_before_ms)
-    log.ready(service, sha256=digest("initial"))
+    log.ready(service, sha256=given.digest("initial"))
     log.acknowledge(service, ok=False, message="it could not read it")
     assert not [event for event in log.wait(9) if isinstance(event, InstructionGiven)]
-    (given,) = [event for event in log.wait(1) if isinstance(event, InstructionGiven)]
-    assert (given.body["update"], given.body["model"]["artifact"]["sha256"]) == (1, live)
+    (order,) = [event for event in log.wait(1) if isinstance(event, InstructionGiven)]
+    assert (order.body["update"], order.body["model"]["artifact"]["sha256"]) == (1, live)
     log.acknowledge(service, ok=False, message="it could not read it")
     assert not [event for event in log.wait(19) if isinstance(event, InstructionGiven)]
     assert [event for event in log.wait(1) if isinstance(event, InstructionGiven)]

@@ -28,23 +28,14 @@ ANYTHING = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("loss", 0.125),
-        ("mean(accuracy)", 0.5),
-        ("max(accuracy)", 0.75),
-        ("min( accuracy )", 0.25),
-        ("accuracy[0]", 0.5),
-        ("accuracy[2]", 0.25),
-        ("accuracy[-1]", 0.25),
-        (" accuracy [-3] ", 0.5),
-        ("broken[0]", 1.0),
-    ],
-)
-def test_a_number_is_read_by_its_name_its_item_or_its_reducer(text: str, value: float) -> None:
+def test_a_number_is_read_by_its_name_its_item_or_its_reducer() -> None:
     """I11, with -1 for the last item, which makes Sedna crash."""
-    assert metrics.read(text, SOME) == SeenMetric(value=value)
+    for text, value in (
+        *(("loss", 0.125), ("mean(accuracy)", 0.5), ("max(accuracy)", 0.75), ("min( accuracy )", 0.25)),
+        *(("accuracy[0]", 0.5), ("accuracy[2]", 0.25), ("accuracy[-1]", 0.25), (" accuracy [-3] ", 0.5)),
+        ("broken[0]", 1.0),
+    ):
+        assert metrics.read(text, SOME) == SeenMetric(value=value)
 
 
 @pytest.mark.parametrize(
@@ -90,20 +81,13 @@ def test_a_value_of_another_kind_is_no_number(value: Any, reason: str) -> None:
     assert metrics.read("m", {"m": value}).reason == reason
 
 
-def test_the_mean_of_numbers_whose_sum_is_too_large_is_exact() -> None:
-    assert metrics.read("mean(m)", {"m": [1.5e308, 1.5e308]}).value == 1.5e308
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("median(m)", "there is no reducer 'median'; expected one of: mean, max, min"),
         ("Mean(m)", "there is no reducer 'Mean'; expected one of: mean, max, min"),
         ("m[", "'m[' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)"),
-        (
-            "m[1.5]",
-            "'m[1.5]' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)",
-        ),
+        ("m[1.5]", "'m[1.5]' is not a metric; expected NAME, NAME[0]"),
         ("mean(m)[0]", "'mean(m)[0]' is not a metric; "),
         ("m[0][1]", "'m[0][1]' is not a metric; "),
         ("mean( )", "'mean( )' is not a metric; "),
@@ -115,17 +99,15 @@ def test_a_text_that_names_no_metric_is_a_problem(text: str, message: str) -> No
     assert metrics.read(text, SOME).reason == metrics.metric_problem(text)
 
 
-def test_a_difference_is_of_each_item() -> None:
-    """I14."""
+def test_a_difference_is_of_each_item_and_goes_before_a_metric_of_the_same_name() -> None:
+    """I14: in Sedna the order of a map decides."""
     trained = {"accuracy": [0.75, 0.5], "loss": 1}
     deployed = {"accuracy": [0.5, 0.75], "loss": 1.5}
-    assert metrics.deltas(trained, deployed) == {"accuracy_delta": [0.25, -0.25], "loss_delta": -0.5}
-    assert metrics.missing_deltas(trained, deployed) == {}
-    assert metrics.with_deltas(trained, deployed) == {
-        **trained,
-        "accuracy_delta": [0.25, -0.25],
-        "loss_delta": -0.5,
-    }
+    found = {"accuracy_delta": [0.25, -0.25], "loss_delta": -0.5}
+    assert (metrics.deltas(trained, deployed), metrics.missing_deltas(trained, deployed)) == (found, {})
+    assert metrics.with_deltas(trained, deployed) == {**trained, **found}
+    assert metrics.with_deltas({"m": 2, "m_delta": 9}, {"m": 1, "m_delta": 8})["m_delta"] == 1
+    assert metrics.read("mean(m)", {"m": [1.5e308, 1.5e308]}).value == 1.5e308, "its sum is too large"
 
 
 @pytest.mark.parametrize(
@@ -141,9 +123,7 @@ def test_a_difference_is_of_each_item() -> None:
         ({"m": 1e308}, {"m": -1e308}, "the difference of m is too large for a number of 64 bits"),
     ],
 )
-def test_a_difference_that_cannot_be_is_named_with_the_reason(
-    trained: dict[str, Any], deployed: dict[str, Any], reason: str
-) -> None:
+def test_a_difference_that_cannot_be_says_why(trained: Any, deployed: Any, reason: str) -> None:
     """I14: of a metric that only the trained model has, or a longer list of it, Sedna crashes."""
     assert metrics.deltas(trained, deployed) == {}
     assert metrics.missing_deltas(trained, deployed) == {"m_delta": reason}
@@ -159,16 +139,9 @@ def test_an_item_without_a_difference_leaves_that_of_the_others() -> None:
     assert metrics.read("max(m_delta)", known).reason == "m[1] is null, not a number, of the trained model"
 
 
-def test_a_difference_goes_before_a_metric_of_the_same_name() -> None:
-    """In Sedna the order of a map decides."""
-    assert metrics.with_deltas({"m": 2, "m_delta": 9}, {"m": 1, "m_delta": 8})["m_delta"] == 1
-
-
 @pytest.mark.thorough
 @given(st.dictionaries(st.sampled_from("abc"), ANYTHING), st.dictionaries(st.sampled_from("abc"), ANYTHING))
-def test_whatever_an_evaluation_returns_gives_finite_numbers_or_reasons(
-    trained: dict[str, Any], deployed: dict[str, Any]
-) -> None:
+def test_whatever_an_evaluation_returns_gives_finite_numbers_or_reasons(trained: Any, deployed: Any) -> None:
     found = metrics.deltas(trained, deployed)
     missing = metrics.missing_deltas(trained, deployed)
     assert found.keys() | missing.keys() == {f"{name}_delta" for name in trained.keys() | deployed.keys()}

@@ -22,19 +22,16 @@ OTHER, FREE = "digits-2", {"url": "/srv/out-2"}
 
 @pytest.fixture
 def first(log: given.JobLog) -> given.JobLog:
-    """Returns a log with a job that writes to /srv/out and /srv/live.bin."""
     log.create(deploy=LIVE)
     return log
 
 
 def problems(log: given.JobLog, job: str = OTHER, **changed: Any) -> list[tuple[str, str, str]]:
-    """Returns why another job is refused: codes, paths and messages."""
     found = log.refusals(given.CREATE, given.job_body(**changed), job)
     return [(each.code, each.path, each.message) for each in found]
 
 
 def update(log: given.JobLog, job: str = given.JOB, **changed: Any) -> list[tuple[str, str]]:
-    """Changes a job; returns codes and paths of what that is refused for."""
     found = log.refusals(given.UPDATE, {"job": given.job_body(**changed)}, job)
     return [(each.code, each.path) for each in found]
 
@@ -50,18 +47,19 @@ def update(log: given.JobLog, job: str = given.JOB, **changed: Any) -> list[tupl
         ("/srv/feed.txt", "is dataset 'feed'"),
     ],
 )
-def test_a_model_is_not_copied_to_the_file_of_another_job_or_over_its_dataset(
-    first: given.JobLog, url: str, said: str
-) -> None:
+def test_a_model_is_not_copied_to_a_file_of_another_job_or_a_dataset(first: Any, url: str, said: str) -> None:
     ((code, path, message),) = problems(first, deploy={"copy_to": {"url": url}}, output=FREE)
     assert (code, path) == ("place_in_use", "$.deploy.copy_to.url")
     assert said in message
 
 
-def test_samples_are_not_written_to_the_folder_of_another_job(first: given.JobLog) -> None:
+def test_no_job_is_created_or_changed_to_write_where_another_one_does(first: given.JobLog) -> None:
     """I30: both would write data/train/1/data.txt. All problems are named at once."""
     found = problems(first, deploy=LIVE, output={"url": "/srv/out/"})
     assert [each[1] for each in found] == ["$.output.url", "$.deploy.copy_to.url"]
+    assert problems(first, deploy={}, output=FREE) == []
+    assert update(first, OTHER, deploy={}) == [("place_in_use", "$.job.output.url")]
+    assert update(first, deploy={}) == []
 
 
 def test_two_jobs_have_one_dataset_one_model_and_one_folder_of_config_files(first: given.JobLog) -> None:
@@ -82,12 +80,6 @@ def test_a_place_is_free_once_its_job_is_deleted_or_writes_to_another_one(first:
     assert problems(first, "digits-3", **free) == []
 
 
-def test_a_job_is_not_changed_to_write_where_another_one_does(first: given.JobLog) -> None:
-    assert problems(first, deploy={}, output=FREE) == []
-    assert update(first, OTHER, deploy={}) == [("place_in_use", "$.job.output.url")]
-    assert update(first, deploy={}) == []
-
-
 def test_a_dispatcher_that_starts_again_knows_what_jobs_write(first: given.JobLog) -> None:
     first.index = StreamIndex(first.streams)
     known = first.index.lookup(given.CAPABILITIES).having("written:/srv/out")
@@ -96,7 +88,6 @@ def test_a_dispatcher_that_starts_again_knows_what_jobs_write(first: given.JobLo
 
 
 def train_a_folder(log: given.JobLog) -> None:
-    """Lets a round train a model that its task saves as a folder."""
     log.append(10)
     while not (found := [task for task in log.tasks() if task.task_type == "train"]):
         assert any(log.do(task) for task in log.tasks())
@@ -112,9 +103,7 @@ def test_a_job_whose_initial_model_is_a_folder_is_refused_if_it_copies_models(lo
     folder = {"model": given.MODEL, "version": 2}
     ((code, path, message),) = problems(log, given.JOB, initial_model=folder, deploy=FILES)
     assert (code, path) == ("folder_model", "$.initial_model")
-    assert message.startswith(
-        f"{given.MODEL}@2 is a folder, and by deploy.copy_to and deploy.config models are"
-    )
+    assert message.startswith(f"{given.MODEL}@2 is a folder, and by deploy.copy_to and deploy.config models")
     assert "save models as one file, or leave deploy.copy_to and deploy.config out" in message
     assert problems(log, given.JOB, initial_model=folder, deploy=SERVICES) == []
     changed = given.job_body(initial_model=folder, deploy={"config": FILES["config"]})
@@ -132,9 +121,7 @@ def test_a_round_that_trains_a_folder_fails_if_the_job_copies_models(log: given.
     assert not log.of(ModelUpdatePublished)
 
 
-def test_services_take_a_folder_and_a_rollback_to_one_that_cannot_be_copied_says_why(
-    log: given.JobLog,
-) -> None:
+def test_services_take_a_folder_and_a_rollback_to_one_that_is_not_copied_says_why(log: given.JobLog) -> None:
     """It was live before the job had `copy_to`."""
     log.create(deploy=SERVICES)
     train_a_folder(log)

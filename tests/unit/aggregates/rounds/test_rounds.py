@@ -4,17 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import (
-    CREATE,
-    JOB,
-    MODEL,
-    ROLLBACK,
-    JobLog,
-    digest,
-    event_names,
-    job_body,
-    submitted,
-)
+from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, SampleManifestWritten, StageState
 from trackside.contracts.fleet import WRITE_MANIFEST
@@ -24,7 +14,7 @@ from trackside.domain.streams import dump, load, pack
 from trackside.domain.task import Task
 
 
-def test_a_round_trains_evaluates_and_deploys_a_better_model(log: JobLog) -> None:
+def test_a_round_trains_evaluates_and_deploys_a_better_model(log: given.JobLog) -> None:
     log.next_accuracy = lambda number: 0.9
     log.create()
     log.append(100)
@@ -35,15 +25,13 @@ def test_a_round_trains_evaluates_and_deploys_a_better_model(log: JobLog) -> Non
     assert (started.train, started.evaluation) == ((0, 100), [(0, 100)])
     (decided,) = log.of(DeployDecided)
     assert decided.deploy
-    assert decided.deltas == {"accuracy_delta": pytest.approx(0.4)}
-    assert log.job.live.version == 2
+    assert (decided.deltas, log.job.live.version) == ({"accuracy_delta": pytest.approx(0.4)}, 2)
     assert [event.status for event in log.of(RoundEnded)] == ["completed"]
-    assert log.streams.by_id[MODEL].root.holder("production") == 2
-    assert (log.job.stage, log.job.stage_state) == ("train", StageState.WAITING)
-    assert log.job.pool.training == 0
+    assert log.streams.by_id[given.MODEL].root.holder("production") == 2
+    assert (log.job.stage, log.job.stage_state, log.job.pool.training) == ("train", StageState.WAITING, 0)
 
 
-def test_the_events_of_a_round_with_services_come_in_their_order(log: JobLog) -> None:
+def test_the_events_of_a_round_with_services_come_in_their_order(log: given.JobLog) -> None:
     log.next_accuracy = lambda number: 0.9
     log.create(
         deploy={
@@ -51,12 +39,12 @@ def test_the_events_of_a_round_with_services_come_in_their_order(log: JobLog) ->
             "copy_to": {"url": "/srv/live.safetensors"},
         }
     )
-    assert submitted(log.written)[-2:] == ["serve.api.1.1", "serve.api.2.1"]
+    assert given.submitted(log.written)[-2:] == ["serve.api.1.1", "serve.api.2.1"]
     log.work()
     log.append(10)
     before = len(log.written) - 3
     log.work()
-    names = [name for name in event_names(log.written[before:]) if not name.startswith("Command")]
+    names = [name for name in given.event_names(log.written[before:]) if not name.startswith("Command")]
     assert " ".join(names) == (
         "SamplesAssigned TriggerEvaluated TaskSubmitted SampleManifestWritten RoundStarted TaskSubmitted "
         "ModelTrained ModelVersionAdded StageEnded TriggerEvaluated TaskSubmitted SampleManifestWritten "
@@ -66,7 +54,7 @@ def test_the_events_of_a_round_with_services_come_in_their_order(log: JobLog) ->
     )
 
 
-def test_samples_of_a_failed_round_go_back_and_are_trained_with_once(log: JobLog) -> None:
+def test_samples_of_a_failed_round_go_back_and_are_trained_with_once(log: given.JobLog) -> None:
     """I22: in Sedna they are gone."""
     log.create()
     log.append(10)
@@ -85,31 +73,30 @@ def test_samples_of_a_failed_round_go_back_and_are_trained_with_once(log: JobLog
     assert log.job.pool.training == 0
 
 
-def test_a_job_without_triggers_and_samples_waits(log: JobLog) -> None:
+def test_a_job_without_triggers_and_samples_waits(log: given.JobLog) -> None:
     """A job without conditions spins without pause in Sedna."""
     log.first_round()
     rounds = log.job.rounds
     written = log.wait(86_400)
     assert log.job.rounds == rounds
-    assert event_names(written) == ["TriggerEvaluated", "StageBlocked"] or not written
+    assert given.event_names(written) == ["TriggerEvaluated", "StageBlocked"] or not written
     assert log.job.blocked == "no_samples"
     assert not log.wait(86_400)
 
 
-def test_a_rollback_makes_an_earlier_version_live(log: JobLog) -> None:
+def test_a_rollback_makes_an_earlier_version_live(log: given.JobLog) -> None:
     log.next_accuracy = lambda number: 0.9
     log.first_round(deploy={"services": [{"name": "api", "task_type": "serve"}]})
     assert log.job.live.version == 2
-    log.command(JOB, ROLLBACK, {"version": 1})
+    log.command(given.JOB, given.ROLLBACK, {"version": 1})
     log.work()
     assert log.job.live.version == 1
-    (refused,) = log.refusals(ROLLBACK, {"version": 7})
+    (refused,) = log.refusals(given.ROLLBACK, {"version": 7})
     assert refused.code == "never_live"
     assert refused.message.endswith("those were: digits-model@1, digits-model@2")
 
 
-def stage_task(log: JobLog, task_type: str) -> Task:
-    """Lets workers work until a task of a type waits; returns it."""
+def stage_task(log: given.JobLog, task_type: str) -> Task:
     for _ in range(20):
         open_tasks = [task for task in log.tasks() if task.task_type != "serve"]
         if found := [task for task in open_tasks if task.task_type == task_type]:
@@ -118,7 +105,7 @@ def stage_task(log: JobLog, task_type: str) -> Task:
     raise AssertionError(f"no task of type {task_type}")
 
 
-def test_a_stage_that_fails_leads_back_to_waiting_for_training(log: JobLog) -> None:
+def test_a_stage_that_fails_leads_back_to_waiting_for_training(log: given.JobLog) -> None:
     """I2: after each failed stage, and never to the end of the job."""
     log.create()
     for number, task_type in enumerate(("train", "evaluate"), 1):
@@ -130,7 +117,7 @@ def test_a_stage_that_fails_leads_back_to_waiting_for_training(log: JobLog) -> N
         assert (log.job.stage, log.job.stage_state) == ("train", StageState.WAITING)
 
 
-def test_a_task_that_is_accepted_makes_its_stage_run(log: JobLog) -> None:
+def test_a_task_that_is_accepted_makes_its_stage_run_and_both_models_are_evaluated(log: given.JobLog) -> None:
     """I3: Sedna documents the status `running`, and refuses it."""
     log.create()
     log.append(10)
@@ -138,10 +125,16 @@ def test_a_task_that_is_accepted_makes_its_stage_run(log: JobLog) -> None:
     states = [log.job.stage_state]
     log.place(task)
     assert [*states, log.job.stage_state] == [StageState.STARTING, StageState.RUNNING]
+    task = stage_task(log, "evaluate")
+    assert task.inputs["trained"].sha256 == given.digest("round 1")
+    assert task.inputs["deployed"].sha256 == given.digest("initial")
+    assert task.inputs["samples"].uri == "/srv/out/data/eval/1/data.txt"
 
 
-@pytest.mark.parametrize("wrong", [{"task_id": f"{JOB}.r1.train.2"}, {"attempt": 2}, {"incarnation": "i-9"}])
-def test_a_report_that_names_another_worker_or_task_has_no_effect(log: JobLog, wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"task_id": f"{given.JOB}.r1.train.2"}, {"attempt": 2}, {"incarnation": "i-9"}]
+)
+def test_a_report_that_names_another_worker_or_task_has_no_effect(log: given.JobLog, wrong: Any) -> None:
     """I4: in Sedna a report of an unknown job is dropped without a word, here it is in the log."""
     log.create()
     log.append(10)
@@ -151,16 +144,15 @@ def test_a_report_that_names_another_worker_or_task_has_no_effect(log: JobLog, w
     assert log.job.stage_state is StageState.RUNNING
 
 
-def test_a_job_is_created_once_and_a_bad_definition_creates_none(log: JobLog) -> None:
+def test_a_job_is_created_once_and_a_bad_definition_creates_none(log: given.JobLog) -> None:
     """I5: Sedna replaces a job by its second definition, and one with a bad first one never starts."""
-    assert log.refused(CREATE, job_body(model="none")) == "unknown_model"
+    assert log.refused(given.CREATE, given.job_body(model="none")) == "unknown_model"
     log.create()
-    other = job_body(train={"task_type": "train", "parameters": {"epochs": 9}})
-    assert log.refused(CREATE, other) == "already_exists"
-    assert log.job.spec.train.parameters == {}
+    other = given.job_body(train={"task_type": "train", "parameters": {"epochs": 9}})
+    assert (log.refused(given.CREATE, other), log.job.spec.train.parameters) == ("already_exists", {})
 
 
-def test_what_sedna_has_but_its_triggers_has_a_default(log: JobLog) -> None:
+def test_what_sedna_has_but_its_triggers_has_a_default(log: given.JobLog) -> None:
     """I6: split, evaluation with another model, update of what is live, and hard examples."""
     service = {"name": "api", "task_type": "serve", "hard_examples": {"miner": "Random"}}
     log.create(
@@ -173,51 +165,35 @@ def test_what_sedna_has_but_its_triggers_has_a_default(log: JobLog) -> None:
     assert log.job.initial_eval == log.job.live
 
 
-def test_each_round_may_deploy_and_no_flag_remains(log: JobLog) -> None:
+def test_a_job_continues_from_a_snapshot_where_it_was(log: given.JobLog) -> None:
+    """I35 and I36: a restart of Sedna begins at round 0, and divides all samples again."""
+    log.first_round()
+    log.append(10)
+    stage_task(log, "train")
+    before = dump(log.stream)
+    log.streams.by_id[given.JOB] = load(pack(log.stream), log.streams.aggregates)
+    assert dump(log.stream) == before
+    log.work()
+    assert [(event.number, event.train) for event in log.of(RoundStarted)] == [(1, (0, 10)), (2, (10, 20))]
+
+
+def test_each_round_may_deploy_and_no_flag_remains(log: given.JobLog) -> None:
     """I23: in Sedna a node that only deploys does so once."""
     log.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
     log.work()
     for _ in range(4):
         log.append(10)
         log.work()
-    assert [event.deployed for event in log.of(RoundEnded)] == [True] * 4
-    assert log.job.live.version == 5
+    assert ([event.deployed for event in log.of(RoundEnded)], log.job.live.version) == ([True] * 4, 5)
 
 
-def test_an_evaluation_compares_the_trained_model_with_the_one_that_is_live(log: JobLog) -> None:
-    """I24."""
-    log.create()
-    log.append(10)
-    task = stage_task(log, "evaluate")
-    assert task.inputs["trained"].sha256 == digest("round 1")
-    assert task.inputs["deployed"].sha256 == digest("initial")
-    assert task.inputs["samples"].uri == "/srv/out/data/eval/1/data.txt"
-
-
-def test_a_job_continues_from_a_snapshot_where_it_was(log: JobLog) -> None:
-    """I35 and I36: a restart of Sedna begins at round 0, and divides all samples again."""
-    log.first_round()
-    log.append(10)
-    stage_task(log, "train")
-    before = dump(log.stream)
-    log.streams.by_id[JOB] = load(pack(log.stream), log.streams.aggregates)
-    assert dump(log.stream) == before
-    log.work()
-    assert [(event.number, event.train) for event in log.of(RoundStarted)] == [(1, (0, 10)), (2, (10, 20))]
-
-
-def test_each_stage_has_its_own_queue(log: JobLog) -> None:
+def test_each_stage_has_its_own_queue(log: given.JobLog) -> None:
     """I42: each of its stages may run on another node."""
     log.create(
         train={"task_type": "train", "needs": {"queue": "gpus"}, "check_period_s": 0},
         eval={"task_type": "evaluate", "needs": {"queue": "cpus"}, "check_period_s": 0},
     )
     log.next_round()
-    tasks = [each for each in log.of(TaskSubmitted) if each.task_id.startswith(f"{JOB}.")]
-    queues = [(each.task_type, each.needs.queue) for each in tasks]
-    assert queues == [
-        (WRITE_MANIFEST, "gpus"),
-        ("train", "gpus"),
-        (WRITE_MANIFEST, "cpus"),
-        ("evaluate", "cpus"),
-    ]
+    tasks = [each for each in log.of(TaskSubmitted) if each.task_id.startswith(f"{given.JOB}.")]
+    assert [each.task_type for each in tasks] == [WRITE_MANIFEST, "train", WRITE_MANIFEST, "evaluate"]
+    assert [each.needs.queue for each in tasks] == ["gpus", "gpus", "cpus", "cpus"]

@@ -25,7 +25,6 @@ YES, NO = "holds", "does not hold"
 
 
 def refusal(kind: type[BaseModel], body: Json) -> str:
-    """Returns the codes that a body is refused with; empty if it isn't."""
     try:
         kind.model_validate(body)
     except ValidationError as error:
@@ -34,8 +33,6 @@ def refusal(kind: type[BaseModel], body: Json) -> str:
 
 
 def trigger(given: Json | None, metrics: dict[str, Any] | None = None, now: str = "") -> Callable[[], str]:
-    """Returns what finds whether a trigger holds, with metrics, at a time of a day in UTC."""
-
     def found() -> str:
         body: Json = {} if given is None else {"trigger": given}
         if codes := refusal(StageSpec, body):
@@ -54,19 +51,15 @@ def trigger(given: Json | None, metrics: dict[str, Any] | None = None, now: str 
 
 
 def condition(metric: str, operator: str, threshold: Any, value: Any = 500) -> Callable[[], str]:
-    """Returns what finds whether a condition holds of a metric `m`."""
     given = {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
     return trigger(given, {"m": value})
 
 
 def daily(start: str, end: str, now: str, timezone: str = "UTC") -> Callable[[], str]:
-    """Returns what finds whether a daily window holds at a time of a day in UTC."""
     return trigger({"type": "daily", "start": start, "end": end, "timezone": timezone}, now=now)
 
 
 def divided(train_prob: float, arriving: int, times: int = 1) -> Callable[[], str]:
-    """Returns what finds how many samples are for training and for evaluation, as they arrive."""
-
     def found() -> str:
         if codes := refusal(JobDataset, {"name": "feed", "train_prob": train_prob}):
             return f"refused: {codes}"
@@ -85,7 +78,6 @@ def evaluated_of_ten() -> str:
 
 
 def rounds_of(*arriving: int) -> JobLog:
-    """Returns a job after rounds that have begun with so many new samples each."""
     log = JobLog()
     log.create()
     for number in arriving:
@@ -166,15 +158,12 @@ FOUND: dict[str, Callable[[], str]] = {
 
 
 def rows_of_the_page() -> list[tuple[str, ...]]:
-    """Returns the cells of each row of the table: its row, the case, Sedna, Trackside, why they differ."""
     lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| I")]
     return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
 
 
 @pytest.mark.parametrize(("row", "case", "sedna", "ours", "why"), rows_of_the_page())
-def test_what_is_done_here_is_what_the_page_says_and_a_difference_has_a_reason(
-    row: str, case: str, sedna: str, ours: str, why: str
-) -> None:
+def test_the_page_says_what_is_done_and_why(row: str, case: str, sedna: str, ours: str, why: str) -> None:
     assert FOUND[case]() == ours
     assert (why != "-") is (sedna != ours)
 

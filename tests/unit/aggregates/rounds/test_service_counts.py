@@ -16,7 +16,6 @@ SERVICES: dict[str, Any] = {"services": [{"name": "api", "task_type": "serve"}]}
 
 @pytest.fixture
 def log() -> JobLog:
-    """Returns a job whose service is ready, and has reported a first window."""
     made = JobLog()
     made.create(deploy=SERVICES)
     made.work()
@@ -27,7 +26,6 @@ def log() -> JobLog:
 
 
 def serving(log: JobLog) -> Task:
-    """Returns the task of the service."""
     return next(task for task in log.tasks() if task.task_type == "serve")
 
 
@@ -42,14 +40,11 @@ def end_with_counts(log: JobLog, end: AttemptEnd, inferences: int, hard: int) ->
 
 
 def state(log: JobLog) -> ServiceState:
-    """Returns the service as the job has it."""
     return log.job.services["serve.api.1"]
 
 
 @pytest.mark.parametrize("end", [AttemptEnd.FINISHED, AttemptEnd.FAILED])
-def test_the_last_window_of_a_service_that_has_ended_is_reported_once_before_the_next_begins(
-    log: JobLog, end: AttemptEnd
-) -> None:
+def test_the_last_window_of_a_service_is_reported_once_before_the_next_begins(log: JobLog, end: Any) -> None:
     end_with_counts(log, end, 10, 2)
     names = event_names(log.settle())
     if "TaskSubmitted" in names:

@@ -11,13 +11,11 @@ from trackside.projections.snapshots import checkpoint
 
 
 def size(log: JobLog) -> int:
-    """Returns how many bytes the snapshot of the job takes."""
     (row,) = checkpoint(0, len(log.records), [log.streams.by_id[JOB]]).rows
     return len(row[-1].encode())
 
 
 def sizes_after(log: JobLog, *rounds: int) -> list[int]:
-    """Goes through rounds, one a minute; returns the sizes after those of these numbers."""
     found = []
     for number in range(1, max(rounds) + 1):
         log.now_ms += 60_000
@@ -80,8 +78,7 @@ def test_a_set_has_what_was_added_in_any_order_and_nothing_else(numbers: list[in
     for number in numbers:
         found = with_number(found, number)
     assert [number for number in range(600) if has_number(found, number)] == sorted(set(numbers))
-    assert largest(found, 1_000) == sorted(set(numbers))
-    assert largest(found, 3) == sorted(set(numbers))[-3:]
+    assert (largest(found, 1_000), largest(found, 3)) == (sorted(set(numbers)), sorted(set(numbers))[-3:])
 
 
 def test_a_set_takes_a_quarter_of_a_byte_a_number() -> None:
@@ -92,7 +89,4 @@ def test_a_set_takes_a_quarter_of_a_byte_a_number() -> None:
     assert not has_number(found, 0)
     assert not has_number(found, -1)
     assert not has_number("", 0)
-
-
-def test_a_number_that_no_version_has_is_left_out() -> None:
     assert with_number("6", -1) == with_number("6", 2**60) == "6"

@@ -1,6 +1,7 @@
 """Which samples are for training and which for evaluation (I16-I18)."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,7 @@ def divided(changes: list[tuple[int, float]]) -> tuple[list[SplitRule], int]:
 
 
 @given(SHARE, st.lists(st.integers(0, 50), max_size=8))
-def test_what_a_sample_is_for_is_the_same_however_samples_arrive(
-    train_prob: float, arrivals: list[int]
-) -> None:
+def test_what_a_sample_is_for_is_the_same_however_samples_arrive(train_prob: float, arrivals: Any) -> None:
     """I17, for each sample, not only for their number."""
     end = sum(arrivals)
     at_once = list(samples(added([], 0, share_of(train_prob)), 0, end, "train"))
@@ -37,31 +36,22 @@ def test_what_a_sample_is_for_is_the_same_however_samples_arrive(
         segments = added(segments, begin, share_of(train_prob))
         found += samples(segments, begin, begin + number, "train")
         begin += number
-    assert found == at_once
-    assert len(found) == int(end * Fraction(repr(train_prob)))
+    assert (found, len(found)) == (at_once, int(end * Fraction(repr(train_prob))))
 
 
 @pytest.mark.thorough
 @given(CHANGES, st.data())
-def test_each_sample_is_for_one_use_and_counted_as_such(
-    changes: list[tuple[int, float]], data: st.DataObject
-) -> None:
+def test_each_sample_is_for_one_use_and_counted_as_such(changes: Any, data: st.DataObject) -> None:
     """I18: Sedna appends samples for evaluation again each time it looks."""
     segments, total = divided(changes)
     begin = data.draw(st.integers(0, total))
     end = data.draw(st.integers(begin, total))
     train, evaluation = (list(samples(segments, begin, end, use)) for use in ("train", "eval"))
     assert sorted(train + evaluation) == list(range(begin, end))
-    assert (len(train), len(evaluation)) == (
-        count(segments, begin, end, "train"),
-        count(segments, begin, end, "eval"),
-    )
-    by_one = [at for at in range(begin, end) if _segment_of(segments, at).use_of(at) == "train"]
-    assert by_one == train
-
-
-def _segment_of(segments: list[SplitRule], sample: int) -> SplitRule:
-    return [segment for segment in segments if segment.begin <= sample][-1]
+    counts = [count(segments, begin, end, use) for use in ("train", "eval")]
+    assert [len(train), len(evaluation)] == counts
+    rules = {at: [each for each in segments if each.begin <= at][-1] for at in range(begin, end)}
+    assert [at for at, rule in rules.items() if rule.use_of(at) == "train"] == train
 
 
 @pytest.mark.thorough
@@ -70,8 +60,7 @@ def test_a_changed_share_keeps_what_the_samples_before_have_left(changes: list[t
     """All samples together have as many for training as their shares give, to the remainder."""
     segments, total = divided(changes)
     exact = sum((number * Fraction(repr(train_prob)) for number, train_prob in changes), Fraction(0))
-    assert count(segments, 0, total, "train") == int(exact)
-    assert count([], 0, 0, "eval") == 0
+    assert (count(segments, 0, total, "train"), count([], 0, 0, "eval")) == (int(exact), 0)
 
 
 def test_a_share_that_is_changed_before_a_sample_comes_leaves_no_segment() -> None:
@@ -84,9 +73,7 @@ def test_a_share_that_is_changed_before_a_sample_comes_leaves_no_segment() -> No
 
 
 @given(CHANGES, st.data())
-def test_segments_that_are_dropped_change_nothing_for_later_samples(
-    changes: list[tuple[int, float]], data: st.DataObject
-) -> None:
+def test_dropped_segments_change_nothing_for_later_samples(changes: Any, data: st.DataObject) -> None:
     segments, total = divided(changes)
     first = data.draw(st.integers(0, total))
     kept = dropped(segments, first)
@@ -94,19 +81,10 @@ def test_segments_that_are_dropped_change_nothing_for_later_samples(
     assert kept[-1:] == segments[-1:]
 
 
-@pytest.mark.parametrize(
-    ("train_prob", "share"),
-    [
-        (0.8, "4/5"),
-        (0.0, "0"),
-        (1.0, "1"),
-        (0.1, "1/10"),
-        (-0.0, "0"),
-        (0.30000000000000004, "7500000000000001/25000000000000000"),
-    ],
-)
-def test_a_share_is_the_decimal_text_of_a_probability(train_prob: float, share: str) -> None:
-    assert share_of(train_prob) == share
+def test_a_share_is_the_decimal_text_of_a_probability() -> None:
+    shares = {0.8: "4/5", 0.0: "0", 1.0: "1", 0.1: "1/10"}
+    shares[0.30000000000000004] = "7500000000000001/25000000000000000"
+    assert ({train_prob: share_of(train_prob) for train_prob in shares}, share_of(-0.0)) == (shares, "0")
 
 
 @pytest.mark.parametrize(("train_prob", "tenths"), [(0.0, 0), (1.0, 10), (0.1, 1), (0.8, 8)])
@@ -125,7 +103,5 @@ def test_the_samples_of_a_manifest_are_found_one_after_another(train_prob: float
     segments = added([], 0, share_of(train_prob))
     found = samples(segments, 0, 10**12, "train")
     assert [next(found) for _ in range(3)] == ([1, 2, 3] if train_prob == 0.8 else [3, 6, 9])
-    last = 10**12
-    assert sum(1 for _ in samples(segments, last - 10**5, last, "train")) == count(
-        segments, last - 10**5, last, "train"
-    )
+    last = (10**12 - 10**5, 10**12)
+    assert sum(1 for _ in samples(segments, *last, "train")) == count(segments, *last, "train")

@@ -16,7 +16,6 @@ SPACE: Json = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
 
 
 def commands(log: JobLog) -> list[CommandReceived]:
-    """Returns the commands that the job has sent to its model."""
     return [event for event in log.of(CommandReceived) if event.publisher == f"trackside/stream/{JOB}"]
 
 
@@ -27,7 +26,6 @@ def version_added(log: JobLog) -> ModelVersionAdded:
 
 
 def train(log: JobLog, child: str, task_id: str) -> None:
-    """Runs a task of a child to its end, which reports a value and saves a model."""
     token: Json = {"task_id": task_id, "attempt": 1, "placement": 1}
     ours: Json = {**token, "incarnation": "i-1"}
     model: Json = {"number": 1, "name": "model", "version": 1, "kind": "model", "size_bytes": 8}
@@ -43,9 +41,7 @@ def train(log: JobLog, child: str, task_id: str) -> None:
     log.settle()
 
 
-def test_a_model_that_a_task_has_trained_is_a_version_that_names_the_attempt_and_its_artifact(
-    log: JobLog,
-) -> None:
+def test_a_model_that_a_task_has_trained_is_a_version_that_names_its_attempt(log: JobLog) -> None:
     log.first_round()
     (added, *_) = commands(log)
     assert added.command_type == AddModelVersion.wire_type()
@@ -54,8 +50,7 @@ def test_a_model_that_a_task_has_trained_is_a_version_that_names_the_attempt_and
     assert (version.version, version.command_id) == (2, added.command_id)
     assert version.model.task == TrainedBy(stream=JOB, task=task, attempt=1)
     assert version.model.artifact.source == f"{JOB}/{task}/model@1"
-    assert version.model.artifact.sha256 == digest("round 1")
-    assert version.model.format == "safetensors"
+    assert (version.model.artifact.sha256, version.model.format) == (digest("round 1"), "safetensors")
     assert set(version.model.inputs) == {"samples", "model"}
     assert version.model.inputs["model"].sha256 == digest("initial")
     assert version.model.labels == {"job": JOB, "round": "1"}
@@ -76,14 +71,8 @@ def test_bytes_that_the_model_has_already_are_the_version_that_has_them(log: Job
 
 
 def test_the_model_of_the_best_trial_of_a_search_is_the_version(log: JobLog) -> None:
-    log.create(
-        train={
-            "kind": "search",
-            "spec": {"task_type": "train", "space": SPACE, "max_trials": 1},
-            "check_period_s": 0,
-        }
-    )
-    log.next_round()
+    spec = {"task_type": "train", "space": SPACE, "max_trials": 1}
+    log.first_round(train={"kind": "search", "spec": spec, "check_period_s": 0})
     (requested,) = log.of(ChildRequested)
     child, task_id = requested.child_id, f"{requested.child_id}.0"
     search = log.streams.by_id[child].root
@@ -97,8 +86,7 @@ def test_the_model_of_the_best_trial_of_a_search_is_the_version(log: JobLog) -> 
     version = version_added(log)
     assert version.model.task == TrainedBy(stream=child, task=task_id, attempt=1)
     assert version.model.artifact.source == f"{child}/{task_id}/model@1"
-    assert version.model.metrics == {"accuracy": 0.75}
-    assert version.model.devices == ["cpu"]
+    assert (version.model.metrics, version.model.devices) == ({"accuracy": 0.75}, ["cpu"])
     assert [event.status for event in log.of(RoundEnded)] == ["completed"]
 
 

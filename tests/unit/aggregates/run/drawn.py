@@ -44,7 +44,6 @@ class DrawnStep:
 
     @property
     def json(self) -> Json:
-        """Returns it as a definition has it."""
         needs = {"all": self.all, "any_of": self.any_of, "all_ended": self.all_ended}
         own: Json = {"name": self.name, "needs": needs, "on_end": self.on_end}
         if self.when is not None:
@@ -82,7 +81,6 @@ class DrawnPipeline:
 
     @property
     def body(self) -> Json:
-        """Returns the body of the command that starts a run of it."""
         retry = {"failed": RETRIED, "lost": 0}
         pipeline: Json = {
             "parameters": {"flag": {"type": "boolean"}},
@@ -93,14 +91,12 @@ class DrawnPipeline:
         return {"pipeline": pipeline, "parameters": {"flag": self.flag}}
 
     def attempt(self, task_id: str, number: int) -> tuple[AttemptEnd, Json]:
-        """Returns how an attempt of a task ends, and its result."""
         random = Random(f"{self.seed}/{task_id}/{number}")
         result: Json = {"n": random.randrange(10), "items": list(range(random.randrange(4)))}
         end = AttemptEnd.FINISHED if random.random() < 0.75 else random.choice(ENDS)
         return end, {} if random.random() < 0.1 else result
 
     def decision(self, step: str) -> str:
-        """Returns how a gate is decided that nobody else decides."""
         return Random(f"{self.seed}/{step}").choice(["approved", "approved", "rejected", "expired"])
 
 

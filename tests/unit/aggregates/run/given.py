@@ -34,7 +34,6 @@ NOTHING: Mapping[str, str] = {}
 
 
 def step(name: str, *needs: str, **fields: Any) -> Json:
-    """Returns a step that runs a no-op task, unless it is given another kind."""
     own = {} if {"kind", "gate"} & fields.keys() else {"task_type": "noop"}
     return {"name": name, **own, **({"needs": list(needs)} if needs else {}), **fields}
 
@@ -49,11 +48,9 @@ class RunLog(Told):
     index: StreamIndex = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begins with no run."""
         self.index = StreamIndex(self.streams)
 
     def fold(self, record: Record) -> Outcome:
-        """Appends and folds a record at the next offset, for the decisions of other runs too."""
         outcome = super().fold(record)
         if outcome is Outcome.APPLIED:
             self.index.fold(self.streams.by_id[record.envelope.stream], record.message)
@@ -61,35 +58,31 @@ class RunLog(Told):
 
     @property
     def run(self) -> Run:
-        """The run."""
         found = run_of(self.stream)
         assert found is not None
         return found
 
     @property
     def states(self) -> dict[str, str]:
-        """The states of its steps."""
         return {name: found.state.value for name, found in self.run.steps.items()}
 
     @property
     def submitted(self) -> list[str]:
-        """The names of the tasks that were submitted, without the run's, in order."""
         return [
             event.task_id.removeprefix(f"{STREAM}.")
             for event in self.written
             if isinstance(event, TaskSubmitted)
         ]
 
-    def command(self, wanted: Command | str, body: Json | None = None) -> list[Event]:
+    def command(self, wanted: Command | str, body: Json | None = None, stream: str = STREAM) -> list[Event]:
         """Publishes a command and lets dispatchers write all that follows; returns what was written."""
         self.commands += 1
         kind = wanted if isinstance(wanted, str) else wanted.wire_type()
         given = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
-        self.tell(published(self.commands, kind, given or {}))
+        self.tell(published(self.commands, kind, given or {}), stream=stream)
         return self.settle()
 
     def settle(self) -> list[Event]:
-        """Lets dispatchers write whatever any stream lacks, until none lacks anything; returns the events."""
         events: list[Event] = []
         while proposals := list(self._proposals()):
             for stream, proposal in proposals:
@@ -101,7 +94,6 @@ class RunLog(Told):
         return events
 
     def overdue(self, now_ms: int) -> list[Event]:
-        """Lets dispatchers write what follows from time limits that are reached at a time."""
         aggregate = AGGREGATES.of(self.stream)
         assert aggregate is not None
         self.next_offset += max(0, now_ms - self.now_ms)
@@ -119,11 +111,9 @@ class RunLog(Told):
                 return
 
     def place(self, name: str) -> Json:
-        """Gives a task a device, if it has none, and lets its worker accept it; returns what names both."""
         return self.place_in(STREAM, f"{STREAM}.{name}")
 
     def place_in(self, stream: str, task_id: str) -> Json:
-        """Gives a task of any stream a device, if it has none; returns what names both."""
         if self.streams.by_id[stream].tasks[task_id].state is TaskState.ACTIVE:
             return {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
         return place(self, task_id, stream)
@@ -131,7 +121,6 @@ class RunLog(Told):
     def finish(
         self, name: str, result: Json | None = None, end: AttemptEnd = AttemptEnd.FINISHED, **artifacts: str
     ) -> list[Event]:
-        """Ends a task, after it has saved artifacts (name to kind); returns what dispatchers write then."""
         return self.end_in(STREAM, f"{STREAM}.{name}", result, end, artifacts)
 
     def end_in(
@@ -143,7 +132,6 @@ class RunLog(Told):
         artifacts: Mapping[str, str] = NOTHING,
         digest: str = DIGEST,
     ) -> list[Event]:
-        """Runs a task of any stream to its end; returns what dispatchers write then."""
         token = self.place_in(stream, task_id)
         for number, (artifact, kind) in enumerate(artifacts.items(), 1):
             about = {"number": number, "name": artifact, "version": 1, "kind": kind}
@@ -160,10 +148,7 @@ def body_of(*steps: Json, parameters: Json | None, schemas: Json | None, **field
     return {"pipeline": pipeline, "parameters": parameters or {}}
 
 
-def started(
-    *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
-) -> RunLog:
-    """Returns the log of a run of these steps, as far as it comes without its tasks."""
+def started(*steps: Json, parameters: Any = None, schemas: Any = None, **fields: Any) -> RunLog:
     log = RunLog()
     body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     log.command(StartPipelineRun.wire_type(), body)
@@ -172,10 +157,7 @@ def started(
     return log
 
 
-def refusal(
-    *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
-) -> list[tuple[str, str]]:
-    """Returns codes and paths of the problems of a run that is refused."""
+def refusal(*steps: Json, parameters: Any = None, schemas: Any = None, **fields: Any) -> list[Any]:
     log = RunLog()
     body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     (event,) = log.command(StartPipelineRun.wire_type(), body)

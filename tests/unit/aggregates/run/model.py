@@ -22,7 +22,6 @@ _DECISIONS = {"approved": "succeeded", "rejected": "failed", "expired": "timed_o
 
 
 def final_states(pipeline: DrawnPipeline, run_id: str) -> tuple[dict[str, str], str]:
-    """Returns the state of each step at the end, and that of the run."""
     model = _Model(pipeline, run_id)
     for step in sorted(pipeline.steps, key=lambda step: step.name):  # s0, s1...: parents come first
         model.states[step.name] = model.end_of(step)
@@ -39,7 +38,6 @@ class _Model:
         self.results: dict[str, Json] = {}
 
     def end_of(self, step: DrawnStep) -> str:
-        """Returns how a step ends, given those before it."""
         if not all(map(self.is_good, step.all)) or (step.any_of and not any(map(self.is_good, step.any_of))):
             return "omitted"
         if step.when is not None:
@@ -57,12 +55,10 @@ class _Model:
         return getattr(self, f"_{step.kind}")(step)  # type: ignore[no-any-return]
 
     def is_good(self, name: str) -> bool:
-        """Says whether what needs a step may begin."""
         state = self.states[name]
         return state == "succeeded" or (state in FAILURES and self.steps[name].on_end[state] == "continue")
 
     def _condition(self, what: str, name: str, value: Any) -> bool | None:
-        """Returns the value of a condition; None if it has none."""
         if what == "flag":
             return bool(self.pipeline.flag is value)
         if what == "status":
@@ -71,11 +67,9 @@ class _Model:
         return None if found is None else bool(found > value)
 
     def _found(self, name: str, key: str) -> Any:
-        """Returns what a step has found; None if it has not, or has several results."""
         return self.results.get(name, {}).get(key) if self.states[name] == "succeeded" else None
 
     def _item(self, step: DrawnStep, index: int | None) -> tuple[str, Json]:
-        """Returns how a task ends after all its attempts, and its result."""
         task_id = step_task_id(self.run_id, step.name, index, 0)
         end, result = AttemptEnd.FAILED, Json()
         for number in range(1, RETRIED + 2):

@@ -8,7 +8,6 @@ from trackside.aggregates.run.state import Run
 
 
 def any_number_is_open(patch: pytest.MonkeyPatch) -> None:
-    """The limit of a run is not looked at."""
     may_begin = Run.may_begin
 
     def lax(run: Run, name: str) -> int | None:

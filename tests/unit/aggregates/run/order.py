@@ -25,7 +25,6 @@ class Reading:
     room: int = 0
 
     def take(self, event: Message) -> None:
-        """Reads an event of the run's stream that had an effect."""
         match event:
             case RunStarted():
                 self.pipeline, self.room = event.pipeline, event.pipeline.concurrency
@@ -59,7 +58,6 @@ class Reading:
                 self.ended |= omitted  # as a run that is stopped does, without an event for each
 
     def task_over(self, task_id: str) -> None:
-        """Notes that a task has ended, after all its attempts."""
         self.open.discard(task_id)
 
     def _begins(self, name: str) -> None:

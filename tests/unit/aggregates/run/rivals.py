@@ -9,7 +9,6 @@ from tests.unit.aggregates.run.drawn import STATES, DrawnPipeline
 from tests.unit.aggregates.run.given import CAPABILITIES, EVENTS
 from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskStopRequested
@@ -34,14 +33,12 @@ class Rival:
     read: int = 0
 
     def catch_up(self, told: Told, most: int | None = None) -> None:
-        """Folds the next records, all unless `most` are given."""
         end = len(told.records) if most is None else min(self.read + most, len(told.records))
         for record in told.records[self.read : end]:
             self.streams.fold(record)
         self.read = end
 
     def proposals(self, now_ms: int) -> Iterable[tuple[str, Proposal]]:
-        """Yields what it would write, each with the stream."""
         for stream in list(self.streams.by_id.values()):
             for proposal in react(stream, CAPABILITIES, AGGREGATES):
                 yield stream.stream_id, proposal
@@ -65,24 +62,19 @@ class RivalLog(Told):
 
     @property
     def run(self) -> Run:
-        """The run."""
         found = run_of(self.stream)
         assert found is not None
         return found
 
     def publish(self, kind: str, body: Json) -> None:
-        """Publishes a command."""
         self.commands += 1
         self.tell(published(self.commands, f"trackside.{kind}.v1", body))
 
     def start(self) -> None:
-        """Publishes the command that starts the run."""
         assert self.pipeline is not None
-        self.commands += 1
-        self.tell(published(self.commands, StartPipelineRun.wire_type(), self.pipeline.body))
+        self.publish("start-pipeline-run", self.pipeline.body)
 
     def write(self, stream: str, proposal: Proposal) -> bool:
-        """Appends a proposal as one decision; says whether it had an effect, and notes if only a part had."""
         outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
         applied = [outcome is APPLIED for outcome in outcomes]
         if any(applied) and not all(applied):
@@ -114,7 +106,6 @@ class RivalLog(Told):
         raise AssertionError(f"it never has enough: {found}")
 
     def open_tasks(self) -> list[tuple[str, Task]]:
-        """Returns the tasks that have not ended, with their streams."""
         return [
             (stream.stream_id, task)
             for stream in self.streams.by_id.values()
@@ -123,13 +114,9 @@ class RivalLog(Told):
         ]
 
     def advance(self, stream: str, task: Task) -> bool:
-        """Places a task, or ends its attempt as it is drawn; says whether it could."""
-        token: Json = {
-            "task_id": task.task_id,
-            "attempt": task.attempt.number,
-            "placement": task.attempt.placement + (task.state is TaskState.QUEUED),
-            "incarnation": "i-1",
-        }
+        placement = task.attempt.placement + (task.state is TaskState.QUEUED)
+        token: Json = {"task_id": task.task_id, "attempt": task.attempt.number, "placement": placement}
+        token |= {"incarnation": "i-1"}
         if task.state is TaskState.QUEUED:
             if task.held:
                 return False
@@ -145,10 +132,6 @@ class RivalLog(Told):
         role = "scheduler" if end is AttemptEnd.LOST else "worker"
         fields: Json = {**token, "end": end, "result": result if end is AttemptEnd.FINISHED else None}
         return self.tell(AttemptEnded.model_validate(fields), role=role, stream=stream) == [APPLIED]
-
-    def open_gates(self) -> list[str]:
-        """Returns the gates that wait for their decisions."""
-        return list(self.run.open_gates)
 
     def decide_gate(self, name: str) -> None:
         """Publishes the decision of a gate as it is drawn, or lets the time pass until it expires."""
@@ -196,14 +179,13 @@ class RivalLog(Told):
                 return
             if self.run.paused:
                 self.publish("resume-pipeline-run", {})
-            elif gates := self.open_gates():
+            elif gates := list(self.run.open_gates):
                 self.decide_gate(min(gates, key=self._is_to_expire))
             else:
                 break
         raise AssertionError(f"the run does not end: {self.run.status}, {self.run.open} open")
 
     def _is_to_expire(self, name: str) -> bool:
-        """Says whether a gate comes last: while time passes, all others would expire, too."""
         assert self.pipeline is not None
         return self.pipeline.decision(name) == "expired"
 
@@ -214,7 +196,6 @@ class RivalLog(Told):
 
 
 def undisturbed(pipeline: DrawnPipeline, seed: object) -> RivalLog:
-    """Returns the log of a run that nobody disturbs, up to its end."""
     told = RivalLog(random=Random(f"{seed}/order"), pipeline=pipeline)
     told.start()
     told.finish()
@@ -222,7 +203,6 @@ def undisturbed(pipeline: DrawnPipeline, seed: object) -> RivalLog:
 
 
 def disturbed(pipeline: DrawnPipeline, seed: object, moves: int = 120) -> RivalLog:
-    """Returns the log of a run with late dispatchers, commands and time limits, up to an end of it."""
     random = Random(f"{seed}/moves")
     told = RivalLog(random=random, pipeline=pipeline)
     told.start()
@@ -247,7 +227,7 @@ def _move(told: RivalLog, random: Random) -> None:
         tasks = told.open_tasks()
         if tasks:
             told.advance(*random.choice(tasks))
-        elif gates := told.open_gates():
+        elif gates := list(told.run.open_gates):
             told.decide_gate(random.choice(gates))
     elif drawn < 0.97:
         told.disturb()

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from tests.unit.aggregates.given import published
 from tests.unit.aggregates.run.given import DIGEST, RunLog, body_of, step
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
@@ -14,20 +13,12 @@ from trackside.domain.stream import Stream
 
 
 class CacheLog(RunLog):
-    """A log with several runs."""
-
     def start(self, run_id: str, *steps: Json, use_cache: bool = True, **fields: Any) -> list[Event]:
-        """Starts a run; returns what dispatchers write then."""
         body = {**body_of(*steps, parameters=None, schemas=None, **fields), "use_cache": use_cache}
         return self.ask(run_id, StartPipelineRun.wire_type(), body)
 
     def ask(self, run_id: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
-        """Publishes a command for a run; returns what dispatchers write then."""
-        self.commands += 1
-        kind = wanted if isinstance(wanted, str) else wanted.wire_type()
-        given_body = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
-        self.tell(published(self.commands, kind, given_body or {}), stream=run_id)
-        return self.settle()
+        return self.command(wanted, body, run_id)
 
     def end(
         self,
@@ -38,51 +29,40 @@ class CacheLog(RunLog):
         end: AttemptEnd = AttemptEnd.FINISHED,
     ) -> list[Event]:
         """Runs a task, `RUN.STEP`, to its end; returns what dispatchers write then."""
-        return self.end_in(run_of_task(task), task, result, end, dict.fromkeys(artifacts, "file"), digest)
+        saved = dict.fromkeys(artifacts, "file")
+        return self.end_in(task.partition(".")[0], task, result, end, saved, digest)
 
     @property
     def stream(self) -> Stream:
-        """The stream of the newest run."""
         return next(reversed(self.streams.by_id.values()))
 
     def of(self, run_id: str) -> Run:
-        """Returns a run."""
         found = run_of(self.streams.by_id[run_id])
         assert found is not None
         return found
 
     def steps(self, run_id: str) -> dict[str, str]:
-        """Returns the states of its steps."""
         return {name: found.state.value for name, found in self.of(run_id).steps.items()}
 
 
-def run_of_task(task: str) -> str:
-    return task.partition(".")[0]
-
-
 def cached(name: str = "a", *needs: str, **fields: Any) -> Json:
-    """Returns a step that uses the cache."""
     return step(name, *needs, **{"cache": True, "parameters": {"lr": 0.1}, **fields})
 
 
 def hit(events: list[Event]) -> StepCacheHit:
-    """Returns the hit among events."""
     return next(event for event in events if isinstance(event, StepCacheHit))
 
 
 def miss(events: list[Event]) -> StepCacheMissed:
-    """Returns the miss among events."""
     return next(event for event in events if isinstance(event, StepCacheMissed))
 
 
 def checks(events: list[Event]) -> list[TaskSubmitted]:
-    """Returns the checks of artifacts among events."""
     tasks = (event for event in events if isinstance(event, TaskSubmitted))
     return [task for task in tasks if task.task_type == CHECK_ARTIFACTS]
 
 
 def after_a_run(*artifacts: str, **fields: Any) -> CacheLog:
-    """Returns a log with a run whose step `a` has succeeded with a result."""
     log = CacheLog()
     log.start("r1", cached(**fields))
     log.end("r1.a", {"n": 3}, *artifacts)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.aggregates.given import of_kind
 from tests.unit.aggregates.run.given import CAPABILITIES, RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.registry import AGGREGATES
@@ -39,46 +40,39 @@ def calls_of(act: Callable[[], Any]) -> int:
     return count
 
 
+def _names(size: int) -> list[str]:
+    return [f"s{at}" for at in range(size)]
+
+
+def _steps(size: int, **fields: Any) -> list[Json]:
+    return [step(name, **fields) for name in _names(size)]
+
+
 def chain(size: int) -> RunLog:
     return started(step("s0"), *(step(f"s{at}", f"s{at - 1}") for at in range(1, size)))
 
 
 def wide(size: int) -> RunLog:
-    return started(*(step(f"s{at}") for at in range(size)))
-
-
-def joined(size: int) -> RunLog:
-    names = [f"s{at}" for at in range(size)]
-    return started(*map(step, names), step("last", *names))
-
-
-def fanned(size: int) -> RunLog:
-    return started(step("s0", each=list(range(size)), at_once=5), step("last", "s0"))
-
-
-def several_fanned(size: int) -> RunLog:
-    return started(*(step(f"s{at}", each=[1, 2, 3], at_once=1) for at in range(size)))
+    return started(*_steps(size))
 
 
 def running(log: RunLog) -> RunLog:
-    """Lets workers accept all tasks of a run."""
     for name in log.submitted:
         log.place(name)
-    return log
-
-
-def resumed(size: int) -> RunLog:
-    log = wide(size)
-    log.command(messages.PausePipelineRun(running="return"))
-    assert len(log.run.held) == size
-    log.command(messages.ResumePipelineRun())
-    assert log.run.held == {}
     return log
 
 
 def held(size: int) -> RunLog:
     log = wide(size)
     log.command(messages.PausePipelineRun(running="return"))
+    assert len(log.run.held) == size
+    return log
+
+
+def resumed(size: int) -> RunLog:
+    log = held(size)
+    log.command(messages.ResumePipelineRun())
+    assert log.run.held == {}
     return log
 
 
@@ -107,9 +101,9 @@ def retried(size: int) -> RunLog:
 CASES: dict[str, tuple[Callable[[int], RunLog], str]] = {
     "a chain": (chain, "s0"),
     "steps side by side": (wide, "s0"),
-    "a step that needs all others": (joined, "s0"),
-    "a fan-out": (fanned, "s0.0"),
-    "fan-outs at their limits": (several_fanned, "s0.0"),
+    "a step that needs all others": (lambda size: started(*_steps(size), step("last", *_names(size))), "s0"),
+    "a fan-out": (lambda size: started(step("s0", each=_names(size), at_once=5), step("last", "s0")), "s0.0"),
+    "fan-outs at their limits": (lambda size: started(*_steps(size, each=[1, 2, 3], at_once=1)), "s0.0"),
     "a run that was resumed": (resumed, "s0"),
     "a run whose tasks are held": (held, "s0"),
     "a run that is aborted": (aborting, "s0"),
@@ -152,13 +146,9 @@ def test_a_fan_out_at_its_limit_waits_until_one_of_its_items_has_ended() -> None
 
 def test_an_item_that_was_sent_a_stop_is_not_sent_another() -> None:
     log = running(started(step("s0", each=[1, 2])))
-    first = log.command(messages.AbortStep(step="s0", index=0))
-    again = log.command(messages.AbortStep(step="s0", index=0))
-    rest = log.command(messages.AbortPipelineRun())
-    stops = [
-        [event.task_id for event in events if isinstance(event, TaskStopRequested)]
-        for events in (first, again, rest)
-    ]
+    abort = messages.AbortStep(step="s0", index=0)
+    written = [log.command(command) for command in (abort, abort, messages.AbortPipelineRun())]
+    stops = [[event.task_id for event in of_kind(TaskStopRequested, events)] for events in written]
     assert stops == [[f"{STREAM}.s0.0"], [], [f"{STREAM}.s0.1"]]
 
 
@@ -215,16 +205,13 @@ def test_every_row_that_an_event_changes_is_written(action: str) -> None:
 
 
 @pytest.mark.thorough
-def test_the_row_of_a_run_which_has_its_definition_is_not_written_for_each_step() -> None:
+def test_rows_are_not_written_for_each_event() -> None:
+    """That of a run has its definition; the steps of one that is stopped are written once and one by one."""
     log = chain(30)
     for at in range(30):
         log.finish(f"s{at}")
     assert log.run.over
     assert watched(log)["runs"] <= 3
-
-
-@pytest.mark.thorough
-def test_the_steps_of_a_run_that_is_stopped_are_written_once_and_then_one_by_one() -> None:
     log = running(wide(30))
     log.command(messages.AbortPipelineRun())
     for at in range(30):

@@ -20,34 +20,25 @@ SEARCH: Json = {"task_type": "noop", "max_trials": 1, "space": {"x": {"type": "c
 
 
 def decided(body: Json) -> list[Event] | Problem | tuple[Problem, ...]:
-    """Returns what follows from a command that starts a run of tasks of type digits."""
     return start(Stream("s", 0), StartPipelineRun.model_validate(body), "c", Lookup(DIGITS))
 
 
-def test_an_unknown_kind_is_refused_also_where_the_spec_is_a_template() -> None:
-    """P9: a child of a kind that there is not would never begin, and its run never end."""
+def test_an_unknown_kind_is_refused_also_where_the_spec_is_a_template_or_a_pipeline_is_defined() -> None:
+    """A child of a kind that there is not would never begin, and its run never end."""
     for fields in ({}, {"each": [1, 2]}, {"repeat": None}):
         spec = {"name": "${item}"} if "each" in fields else {}
-        assert refusal(step("a", kind="serach", spec=spec, **fields)) == [
-            ("unknown_kind", "$.pipeline.steps[0].kind")
-        ]
-
-
-def test_an_unknown_kind_is_refused_where_a_pipeline_is_defined() -> None:
-    """P9."""
+        found = refusal(step("a", kind="serach", spec=spec, **fields))
+        assert found == [("unknown_kind", "$.pipeline.steps[0].kind")]
     bad = [step("a"), step("b", kind="serach", spec={}), step("c", kind="search", spec={"max_trials": 0})]
     told = Told()
-    assert problems(ask(told, DefinePipeline, {"pipeline": {"steps": bad}})) == [
-        ("unknown_kind", "$.pipeline.steps[1].kind")
-    ]
+    found = problems(ask(told, DefinePipeline, {"pipeline": {"steps": bad}}))
+    assert found == [("unknown_kind", "$.pipeline.steps[1].kind")]
     do(told, DefinePipeline, {"pipeline": {"steps": [step("b", kind="search", spec={})]}})
 
 
 def test_the_spec_of_a_child_is_checked_as_far_as_it_is_known() -> None:
-    """P9."""
-    assert refusal(step("a", kind="search", spec={**SEARCH, "max_trials": 0}, each=[1, 2])) == [
-        ("max_trials_range", "$.pipeline.steps[0].spec.max_trials")
-    ]
+    found = refusal(step("a", kind="search", spec={**SEARCH, "max_trials": 0}, each=[1, 2]))
+    assert found == [("max_trials_range", "$.pipeline.steps[0].spec.max_trials")]
     log = started(step("a", kind="search", spec={**SEARCH, "name": "${item}"}, each=["x"]))
     assert log.states == {"a": "running"}
 
@@ -82,32 +73,25 @@ def test_a_definition_over_the_size_of_a_decision_is_refused_with_what_to_do_and
 
 
 def test_all_that_is_wrong_with_a_run_is_named_at_once() -> None:
-    """P8, P9."""
-    found = decided(
-        {
-            "pipeline": {"steps": [step("a", "b", task_type="nope")]},
-            "overrides": {"c": {"parameters": {"x": 1}}},
-        }
-    )
-    assert isinstance(found, tuple)
-    assert [(problem.code, problem.path) for problem in found] == [
-        ("unknown_step", "$.overrides.c"),
-        ("unknown_step", "$.pipeline.steps[0].needs"),
-        ("unknown_task_type", "$.pipeline.steps[0].task_type"),
-    ]
-
-
-def test_a_definition_without_a_digest_is_refused_whatever_overrides_it() -> None:
-    found = decided(
-        {
-            "pipeline": {"steps": [step("a", task_type="digits", parameters={"x": 2**60})]},
-            "overrides": {"a": {"parameters": {"x": 1}}},
-        }
-    )
-    assert isinstance(found, tuple)
-    assert [(problem.code, problem.path) for problem in found] == [
-        ("out_of_range", "$.pipeline.steps[0].parameters.x")
-    ]
+    for wrong, overrides, expected in (
+        (
+            step("a", "b", task_type="nope"),
+            {"c": {"parameters": {"x": 1}}},
+            [
+                ("unknown_step", "$.overrides.c"),
+                ("unknown_step", "$.pipeline.steps[0].needs"),
+                ("unknown_task_type", "$.pipeline.steps[0].task_type"),
+            ],
+        ),
+        (  # it has no digest, whatever overrides it
+            step("a", task_type="digits", parameters={"x": 2**60}),
+            {"a": {"parameters": {"x": 1}}},
+            [("out_of_range", "$.pipeline.steps[0].parameters.x")],
+        ),
+    ):
+        found = decided({"pipeline": {"steps": [wrong]}, "overrides": overrides})
+        assert isinstance(found, tuple)
+        assert [(problem.code, problem.path) for problem in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -126,7 +110,6 @@ def test_a_definition_without_a_digest_is_refused_whatever_overrides_it() -> Non
     ],
 )
 def test_an_expression_sees_all_that_a_reference_does(expression: str, state: str) -> None:
-    """P7, P35."""
     log = started(step("a", parameters={"lr": 0.1}), step("b", when=expression))
     log.finish("a", {"rows": [5]}, best="model")
     assert log.states["b"] == state
@@ -134,31 +117,22 @@ def test_an_expression_sees_all_that_a_reference_does(expression: str, state: st
 
 @pytest.mark.parametrize("kind", ["artifacts.x", "models.output[0].name", "parameters.x"])
 def test_what_a_step_does_not_have_fails_the_step_that_refers_to_it_and_nothing_else(kind: str) -> None:
-    """P11, P12."""
-    log = started(
-        step("gate", gate={}),
-        step("none", each=[]),
-        step("b", when=f"gate.{kind} == 1"),
-        step("c", when=f"none.{kind} == 1"),
-    )
+    after = [step(name, when=f"{before}.{kind} == 1") for name, before in (("b", "gate"), ("c", "none"))]
+    log = started(step("gate", gate={}), step("none", each=[]), *after)
     log.command(ApproveGate(step="gate"))
-    assert (log.states["b"], log.states["c"]) == ("failed", "failed")
-    assert log.states["gate"] == "succeeded"
+    assert (log.states["b"], log.states["c"], log.states["gate"]) == ("failed", "failed", "succeeded")
 
 
-@pytest.mark.parametrize(
-    ("collect", "state"),
-    [
+def test_the_counts_of_states_have_those_in_which_no_item_ended() -> None:
+    for collect, state in (
         ("states.failed == 0", "succeeded"),
         ("states.timed_out + states.lost > 0", "failed"),
         ("states['succeeded'] == total", "succeeded"),
-    ],
-)
-def test_the_counts_of_states_have_those_in_which_no_item_ended(collect: str, state: str) -> None:
-    log = started(step("a", each=[1, 2], collect=collect))
-    log.finish("a.0")
-    log.finish("a.1")
-    assert log.states["a"] == state
+    ):
+        log = started(step("a", each=[1, 2], collect=collect))
+        log.finish("a.0")
+        log.finish("a.1")
+        assert log.states["a"] == state, collect
 
 
 def test_parameters_whose_names_begin_with_a_dollar_arrive_as_they_are() -> None:

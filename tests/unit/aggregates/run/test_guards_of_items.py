@@ -28,12 +28,10 @@ BATCH = {"groups": [{"tasks": [{"task_type": "noop"}]}]}
 
 
 def cached(**fields: Any) -> RunLog:
-    """Returns a run whose step `a` is ready, and was not looked up in the cache."""
     return waiting(step("a", "x", **{"cache": True, **fields}), ready=["a"])
 
 
 def ready(**fields: Any) -> RunLog:
-    """Returns a run whose step `a` is ready."""
     return waiting(step("a", "x", **fields), ready=["a"])
 
 
@@ -45,7 +43,6 @@ def check_of(log: RunLog, **changed: Any) -> TaskSubmitted:
 
 
 def checked(log: RunLog, missing: list[str]) -> RunLog:
-    """Lets a worker check the artifacts of what was found for `a`."""
     write(log, check_of(log))
     token = log.place("a.check")
     done = {**token, "end": AttemptEnd.FINISHED, "result": {"missing": missing}}

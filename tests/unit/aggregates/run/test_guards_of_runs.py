@@ -130,14 +130,11 @@ def test_a_run_does_not_reach_a_time_limit_that_was_changed() -> None:
     refuses(log, messages.RunTimeLimitReached(due_ms=before))
 
 
-def test_a_run_that_is_archived_takes_nothing_more() -> None:
+def test_a_run_that_is_archived_takes_nothing_more_and_one_that_is_stopped_reaches_no_time_limit() -> None:
     """The stream of an archived run is closed: no guard of the run is asked."""
     log = write(over(), messages.RunArchived(command_id="c-9"))
     for event in (AGAIN, paused(1), ABORT, StepReady(step="a")):
         refuses(log, event)
-
-
-def test_a_run_that_is_stopped_reaches_no_time_limit() -> None:
     log = end_task(started(step("a"), timeout_s=1.0), "a")
     due_ms = log.run.due_ms or 0
     write(log, ABORT)

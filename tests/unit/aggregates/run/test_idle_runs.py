@@ -14,19 +14,22 @@ MORE = 50
 
 
 def over(name: str) -> Stream:
-    """Returns the stream of a run that has failed."""
     log = started(step("a"), step("b", "a"))
     log.finish("a", {"n": 3})
     log.finish("b", end=AttemptEnd.FAILED)
     return load(pack(log.stream).replace(STREAM.encode(), name.encode()), AGGREGATES)
 
 
-def test_only_the_newest_runs_that_are_over_stay_in_memory_and_the_others_come_back_unchanged() -> None:
-    state = pack(over("run-0"))
+def idle(state: bytes) -> Streams:
     streams = Streams(AGGREGATES, spilled={})
     for number in range(MAX_IDLE_IN_MEMORY + MORE):
         streams.adopt(load(state.replace(b"run-0", f"run-{number}".encode()), AGGREGATES))
     streams.spill_idle()
+    return streams
+
+
+def test_only_the_newest_runs_that_are_over_stay_in_memory_and_the_others_come_back_unchanged() -> None:
+    streams = idle(pack(over("run-0")))
     assert len(streams.by_id) == MAX_IDLE_IN_MEMORY
     assert "run-0" not in streams.by_id
     command = published(99, RetryFailedSteps.wire_type(), {})
@@ -39,9 +42,5 @@ def test_only_the_newest_runs_that_are_over_stay_in_memory_and_the_others_come_b
 
 
 def test_a_run_that_goes_on_stays_in_memory() -> None:
-    state = pack(started(step("a")).stream)
-    streams = Streams(AGGREGATES, spilled={})
-    for number in range(MAX_IDLE_IN_MEMORY + MORE):
-        streams.adopt(load(state.replace(STREAM.encode(), f"run-{number}".encode()), AGGREGATES))
-    streams.spill_idle()
+    streams = idle(pack(started(step("a")).stream).replace(STREAM.encode(), b"run-0"))
     assert len(streams.by_id) == MAX_IDLE_IN_MEMORY + MORE

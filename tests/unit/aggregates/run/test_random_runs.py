@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.unit.aggregates.run.drawn import draw
 from tests.unit.aggregates.run.given import CAPABILITIES
@@ -24,7 +22,6 @@ from trackside.domain.streams import Streams, dump, load, pack
 from trackside.domain.task import TaskState
 from trackside.verify.verifier import Verifier
 
-SEEDS = st.integers(0, 2**32)
 NO_WORKERS = {"INV-3", "INV-4", "INV-5", "INV-7"}
 """The invariants of workers, which there are none of in these logs."""
 
@@ -40,8 +37,7 @@ def check_against_the_model(seed: object) -> None:
 
 def assert_whole(told: RivalLog) -> None:
     """Checks that no decision counts in part, and the order of all that counts."""
-    assert told.torn == []
-    assert read(effects(told)) == []
+    assert (told.torn, read(effects(told))) == ([], [])
     assert told.run.unended == told.run.open == 0
 
 
@@ -83,36 +79,13 @@ def assert_verified(told: RivalLog) -> int:
 
 
 @pytest.mark.thorough
-@settings(max_examples=20)
-@given(SEEDS)
-def test_a_run_that_nobody_disturbs_ends_as_the_model_says(seed: int) -> None:
-    check_against_the_model(seed)
-
-
-@pytest.mark.thorough
-@settings(max_examples=20)
-@given(SEEDS)
-def test_no_step_begins_early_or_twice_and_every_run_ends_whoever_writes_late(seed: int) -> None:
-    assert_whole(disturbed(draw(seed, limited=True), seed))
-
-
-@pytest.mark.thorough
-@settings(max_examples=10)
-@given(SEEDS)
-def test_readers_of_a_run_agree_and_its_log_holds(seed: int) -> None:
-    told = disturbed(draw(seed, limited=True), seed)
-    assert_readers_agree(told, Random(seed))
-    assert_verified(told)
-
-
-@pytest.mark.thorough
 def test_very_many_runs_end_as_the_model_says(seed: int) -> None:
     for number in range(500):
         check_against_the_model(f"{seed}/{number}")
 
 
 @pytest.mark.thorough
-def test_very_many_disturbed_runs_hold(seed: int) -> None:
+def test_no_step_begins_early_or_twice_and_every_run_ends_whoever_writes_late(seed: int) -> None:
     ends, commands, looks = Counter[str](), Counter[str](), 0
     for number in range(300):
         drawn = f"{seed}/{number}"
@@ -127,21 +100,8 @@ def test_very_many_disturbed_runs_hold(seed: int) -> None:
     assert looks > 1_000
 
 
-DRAWN = (
-    "ChildStopRequested",
-    "GateDecided",
-    "RunAbortRequested",
-    "RunArchived",
-    "RunPaused",
-    "RunResumed",
-    "RunRevived",
-    "RunTimeLimitReached",
-    "RunUpdated",
-    "StepAbortRequested",
-    "StepExpanded",
-    "StepRepeated",
-    "StepSkipped",
-    "TaskHeld",
-    "TaskReleased",
-    "TaskStopRequested",
-)
+DRAWN = [
+    *["ChildStopRequested", "GateDecided", "RunAbortRequested", "RunArchived", "RunPaused", "RunResumed"],
+    *["RunRevived", "RunTimeLimitReached", "RunUpdated", "StepAbortRequested", "StepExpanded"],
+    *["StepRepeated", "StepSkipped", "TaskHeld", "TaskReleased", "TaskStopRequested"],
+]

@@ -16,7 +16,6 @@ def parameters(log: RunLog, name: str) -> Any:
 
 
 def resolved(*, result: Any = None, given: Any = None, **second: Any) -> RunLog:
-    """Returns a run whose first step has ended with a result, and a model and a file saved."""
     log = started(step("a", parameters=given or {"lr": 0.1}), step("b", **second))
     log.finish("a", result, table="file", net="model")
     return log
@@ -26,26 +25,19 @@ def resolved(*, result: Any = None, given: Any = None, **second: Any) -> RunLog:
     ("template", "value"),
     [
         ("${a.result.n}", 3),
-        ("${a.result.nested}", {"list": [1, 2.5, None, True]}),
-        ("${a.result.nested.list.1}", 2.5),
         ("${a.result.nested.list.-1}", True),
         ("n=${a.result.n}, ${a.result.text}", "n=3, x"),
-        ("in a text: ${a.result.nested.list}", "in a text: [1,2.5,null,true]"),
         ("${a.id}", f"{STREAM}.a"),
         ("${a.status}", "succeeded"),
         ("${a.parameters.lr}", 0.1),
-        ("${a.result.missing:-ten}", "ten"),
         ("${a.artifacts.table.sha256}", DIGEST),
         ("${a.artifacts.table.size_bytes}", 8),
         ("${a.artifacts.table.kind}", "file"),
         ("${a.models.output.0.name}", "net"),
         ("${a.models.output.-1.uri}", f"store:sha256/{DIGEST}"),
-        (["${a.result.n}", {"deep": "${a.result.n}"}], [3, {"deep": 3}]),
-        ("no $reference, $ {a}", "no $reference, $ {a}"),
     ],
 )
 def test_a_reference_has_the_value_and_the_type_of_what_it_names(template: Any, value: Any) -> None:
-    """P7, P13."""
     result = {"n": 3, "text": "x", "nested": {"list": [1, 2.5, None, True]}}
     log = resolved(result=result, parameters={"x": template})
     assert parameters(log, "b") == {"x": value}
@@ -60,10 +52,13 @@ def test_a_section_of_parameters_is_part_of_the_name() -> None:
     assert parameters(log, "b") == {"x": 0.1, "y": 3, "z": 7}
 
 
-def test_an_artifact_is_an_input_of_the_next_step() -> None:
-    log = resolved(inputs={"data": "${a.artifacts.table}"})
-    given = log.stream.tasks[f"{STREAM}.b"].inputs["data"]
-    assert (given.sha256, given.size_bytes) == (DIGEST, 8)
+def test_an_artifact_may_be_an_input_and_a_queue_a_reference_unless_it_is_no_name() -> None:
+    more = {"queue": "${a.result.queue}", "inputs": {"data": "${a.artifacts.table}"}}
+    log = resolved(result={"queue": "gpu"}, **more)
+    task = log.stream.tasks[f"{STREAM}.b"]
+    assert (task.inputs["data"].sha256, task.inputs["data"].size_bytes) == (DIGEST, 8)
+    assert task.needs.queue == "gpu"
+    assert resolved(result={"queue": "no name"}, queue="${a.result.queue}").states["b"] == "failed"
 
 
 def test_the_models_that_a_step_was_given_can_be_referenced() -> None:
@@ -77,13 +72,6 @@ def test_the_models_that_a_step_was_given_can_be_referenced() -> None:
     assert parameters(log, "c") == {"x": "net"}
 
 
-def test_a_queue_may_be_a_reference_and_one_that_is_not_a_name_fails_the_step() -> None:
-    """P32."""
-    log = resolved(result={"queue": "gpu"}, queue="${a.result.queue}")
-    assert log.stream.tasks[f"{STREAM}.b"].needs.queue == "gpu"
-    assert resolved(result={"queue": "no name"}, queue="${a.result.queue}").states["b"] == "failed"
-
-
 def test_parameters_of_the_pipeline_keep_their_type() -> None:
     """P31: not a text."""
     schema = {"epochs": {"type": "integer", "default": 3}, "net": {"type": "object"}}
@@ -93,14 +81,6 @@ def test_parameters_of_the_pipeline_keep_their_type() -> None:
         schemas=schema,
     )
     assert parameters(log, "a") == {"e": 3, "n": 2}
-
-
-def test_a_value_that_looks_like_a_reference_is_a_text() -> None:
-    """The value of one is not put into the place of another."""
-    log = resolved(
-        result={"x": "${a.result.y}", "y": "secret"}, parameters={"t": "${a.result.x}|${a.result.y}"}
-    )
-    assert parameters(log, "b") == {"t": "${a.result.y}|secret"}
 
 
 def test_what_a_step_refers_to_is_in_the_log_with_the_events_that_it_comes_from() -> None:
@@ -114,24 +94,21 @@ def test_what_a_step_refers_to_is_in_the_log_with_the_events_that_it_comes_from(
     )
 
 
-@pytest.mark.parametrize(
-    ("template", "message"),
-    [
+def test_a_reference_without_a_value_fails_its_step_and_nothing_else() -> None:
+    """P12: the run goes on; a missing key is never the text `None`."""
+    for template, message in (
         ("${a.result.m}", "${a.result.m}: a.result has no 'm': it has n"),
         ("${a.artifacts.none}", "${a.artifacts.none}: step a has saved no artifact 'none'"),
         ("${a.models.output.5.uri}", "${a.models.output.5.uri}: a.models.output has 1 items, none at 5"),
         ("${a.parameters.m}", "${a.parameters.m}: a.parameters has no 'm': it has lr"),
-    ],
-)
-def test_a_reference_without_a_value_fails_its_step_and_nothing_else(template: str, message: str) -> None:
-    """P12: the run goes on; a missing key is never the text `None`."""
-    log = started(step("a", parameters={"lr": 1}), step("b", parameters={"x": template}), step("c", "a"))
-    log.finish("a", {"n": 3}, net="model")
-    error = log.run.steps["b"].error
-    assert error is not None
-    assert error.code == "ref_error"
-    assert error.message.startswith(message)
-    assert (log.states["b"], log.states["c"]) == ("failed", "queued")
+    ):
+        log = started(step("a", parameters={"lr": 1}), step("b", parameters={"x": template}), step("c", "a"))
+        log.finish("a", {"n": 3}, net="model")
+        error = log.run.steps["b"].error
+        assert error is not None
+        assert error.code == "ref_error"
+        assert error.message.startswith(message)
+        assert (log.states["b"], log.states["c"]) == ("failed", "queued")
 
 
 def test_values_that_do_not_fit_a_record_fail_the_step_and_nothing_else() -> None:
@@ -164,8 +141,7 @@ def test_a_reference_to_a_step_that_failed_and_may_fail_needs_a_default() -> Non
         step("c", parameters={"x": "${a.result.n:-none}", "s": "${a.status}"}),
     )
     log.finish("a", {"n": 3}, end=AttemptEnd.FAILED)
-    assert log.states["b"] == "failed"
-    assert parameters(log, "c") == {"x": "none", "s": "failed"}
+    assert (log.states["b"], parameters(log, "c")) == ("failed", {"x": "none", "s": "failed"})
 
 
 def test_a_reference_to_a_step_of_an_earlier_life_has_its_value() -> None:

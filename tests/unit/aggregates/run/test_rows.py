@@ -48,8 +48,7 @@ def test_readers_have_the_same_rows_whether_they_forget_early_late_or_never(log:
             reader.read(record)
         reader.write()
     never, early, late = (reader.rows for reader in found)
-    assert early == never
-    assert late == never
+    assert (early, late) == (never, never)
     assert {name for name, _ in never} >= {"runs", "steps", "gates"}
 
 
@@ -61,7 +60,6 @@ def test_parameters_are_those_that_the_step_was_given(log: RunLog) -> None:
     reader.write()
     at = STEPS.table.columns.index("parameters")
     found = {key[1]: row[at] for (name, key), row in reader.rows.items() if name == "steps"}
-    assert found["data"] == '{"rows":3,"kept":"rows: 3"}'
-    assert found["train"] == '{"x":"${item}"}'
+    assert (found["data"], found["train"]) == ('{"rows":3,"kept":"rows: 3"}', '{"x":"${item}"}')
     assert found["late"] == '{"first":5,"extra":1}'
     assert found["ok"] is None

@@ -17,14 +17,12 @@ WIDER = {"lr": Uniform(type="uniform", low=0.0, high=2.0)}
 
 
 def suggest(told: given.Told, trial: int) -> Outcome:
-    """Tells a suggestion that was asked upon the slot as it is now."""
     opened = told.search.opened
     seen = opened[trial] if trial < len(opened) else 0
     return told.tell(given.suggested(trial).model_copy(update={"seen": seen}), given.submitted(trial))[0]
 
 
 def updated(change: int = 1, **limits: float | None) -> messages.SearchUpdated:
-    """Gives the limits of the small search with some of them changed."""
     whole = {"concurrency": 2, "max_trials": 4, **limits}
     return messages.SearchUpdated.model_validate({"command_id": "c-2", "change": change, **whole})
 
@@ -62,12 +60,10 @@ CHANGES: list[Message] = [
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
 def test_a_change_counts_once_in_its_order_and_not_in_a_search_that_is_stopped(change: Message) -> None:
     told = given.search_running()
-    assert told.tell(change.model_copy(update={"change": 2})) == OVERTAKEN
-    assert told.tell(change) == APPLIED
+    assert told.each(change.model_copy(update={"change": 2}), change) == OVERTAKEN + APPLIED
     assert told.tell(change) == DUPLICATE
     told.tell(messages.SearchStopRequested(command_id="c-9", reason=""))
-    assert told.tell(change.model_copy(update={"change": 2})) == OVERTAKEN
-    assert told.search.changes == 1
+    assert (told.tell(change.model_copy(update={"change": 2})), told.search.changes) == (OVERTAKEN, 1)
 
 
 def status_of(told: given.Told) -> messages.SearchStatus:
@@ -104,17 +100,13 @@ def test_a_higher_concurrency_opens_slots_at_once_or_cancels_a_debt() -> None:
     told = given.search_running(max_trials=9)
     suggest(told, 0)
     suggest(told, 1)
-    told.tell(updated(concurrency=1, max_trials=9))
-    told.tell(updated(2, concurrency=3, max_trials=9))
+    told.each(updated(concurrency=1, max_trials=9), updated(2, concurrency=3, max_trials=9))
     assert (told.search.debt, told.search.opened) == (0, [2, 2, told.next_offset - 1])
     assert suggest(told, 2) is Outcome.APPLIED
-
-
-def test_what_was_asked_before_the_slot_was_taken_away_does_not_count_when_it_is_open_again() -> None:
     told = given.search_running(max_trials=9)
     before = given.suggested(0).model_copy(update={"seen": 2})
     told.tell(updated(concurrency=1, max_trials=9))
-    assert told.tell(before) == OVERTAKEN
+    assert told.tell(before) == OVERTAKEN, "it was asked before the slot was taken away"
     assert suggest(told, 0) is Outcome.APPLIED
 
 
@@ -131,35 +123,31 @@ def test_raising_the_trials_of_a_search_that_has_all_lets_it_run_again() -> None
 
 
 def test_another_space_is_for_the_trials_that_are_not_suggested_yet() -> None:
-    """D12: what was asked about the old space does not count, trials that run stay as they are."""
+    """D12: what was asked about the old space does not count; an exhausted search goes on."""
+    wider = messages.SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER)
     told = given.search_running(max_trials=9)
     suggest(told, 0)
     asked = given.suggested(1).model_copy(update={"seen": told.search.opened[1]})
     exhausted = messages.SearchExhausted(trials=1, seen=told.search.opened[1])
-    told.tell(messages.SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER))
+    told.tell(wider)
     assert (told.search.spec.space, told.search.space_version) == (WIDER, 2)
     assert told.search.opened == [2, told.next_offset - 1]
-    assert (told.tell(asked), told.tell(exhausted)) == (OVERTAKEN, OVERTAKEN)
+    assert told.each(asked, exhausted) == OVERTAKEN * 2
     assert suggest(told, 1) is Outcome.APPLIED
     assert told.search.trials[0].space_version == 1
-
-
-def test_an_exhausted_search_goes_on_with_another_space() -> None:
     told = given.search_running(max_trials=9)
     suggest(told, 0)
-    told.tell(messages.SearchExhausted(trials=1, seen=2))
+    told.tell(exhausted.model_copy(update={"seen": 2}))
     assert status_of(told) is messages.SearchStatus.TUNER_NO_MORE_TRIAL
-    told.tell(messages.SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER))
+    told.tell(wider)
     assert status_of(told) is messages.SearchStatus.RUNNING
 
 
 def test_a_users_trial_takes_the_next_slot_and_the_tuner_the_one_after() -> None:
-    """D14."""
     told = given.search_running()
     asked = given.suggested(0).model_copy(update={"seen": 2})
     told.tell(added())
-    assert (told.search.next_trial, told.search.next_added) == (None, 0)
-    assert told.tell(asked) == OVERTAKEN
+    assert (told.search.next_trial, told.search.next_added, told.tell(asked)) == (None, 0, OVERTAKEN)
     assert told.tell(customized(0), given.submitted(0))[0] is Outcome.APPLIED
     trial = told.search.trials[0]
     assert (trial.parameters, trial.source, trial.hidden) == ({"lr": 9.0}, "customized", True)
@@ -170,8 +158,7 @@ def test_a_users_trial_takes_the_next_slot_and_the_tuner_the_one_after() -> None
 
 def test_an_exhausted_search_still_runs_what_users_add_and_does_not_end_before() -> None:
     told = given.search_running()
-    told.tell(messages.SearchExhausted(trials=0, seen=2))
-    told.tell(added(tell_tuner=True))
+    told.each(messages.SearchExhausted(trials=0, seen=2), added(tell_tuner=True))
     end = messages.SearchEnded(status=messages.SearchStatus.DONE, trials=0)
     assert told.tell(end) == OVERTAKEN
     assert told.tell(customized(0), given.submitted(0))[0] is Outcome.APPLIED
@@ -180,7 +167,7 @@ def test_an_exhausted_search_still_runs_what_users_add_and_does_not_end_before()
     assert told.tell(end) == APPLIED
 
 
-def test_a_paused_search_suggests_nothing_and_does_not_end() -> None:
+def test_a_paused_search_suggests_nothing_and_does_not_end_unless_it_is_stopped() -> None:
     told = given.search_running()
     suggest(told, 0)
     told.tell(paused())
@@ -192,17 +179,12 @@ def test_a_paused_search_suggests_nothing_and_does_not_end() -> None:
     assert status_of(told) is messages.SearchStatus.RUNNING
     assert told.search.opened[1:] == [told.next_offset - 1] * 2
     assert suggest(told, 1) is Outcome.APPLIED
-
-
-def test_a_paused_search_can_be_stopped() -> None:
     told = given.search_running()
-    told.tell(paused())
-    told.tell(messages.SearchStopRequested(command_id="c-9", reason=""))
+    told.each(paused(), messages.SearchStopRequested(command_id="c-9", reason=""))
     assert told.tell(messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=0)) == APPLIED
 
 
 def test_pauses_do_not_count_for_the_longest_duration() -> None:
-    """D26."""
     told = given.search_running(max_duration_s=0.02)
     started_ms = given.FIRST_MS + 2
     assert told.search.due_ms == started_ms + 20
@@ -218,8 +200,7 @@ def test_a_search_has_run_long_enough_when_the_clock_of_the_log_says_so() -> Non
     told = given.search_running(max_duration_s=0.01)
     due_ms = told.search.due_ms or 0
     limit = messages.SearchTimeLimitReached(due_ms=due_ms)
-    assert told.tell(limit) == OVERTAKEN
-    assert told.tell(messages.SearchTimeLimitReached(due_ms=due_ms - 9)) == OVERTAKEN
+    assert told.each(limit, messages.SearchTimeLimitReached(due_ms=due_ms - 9)) == OVERTAKEN * 2
     while told.now_ms < due_ms:
         told.tell(resumed(1))
     assert told.tell(limit) == APPLIED
@@ -236,9 +217,7 @@ def test_a_search_has_run_long_enough_when_the_clock_of_the_log_says_so() -> Non
     ("direction", "goal", "reached"),
     [("maximize", 0.9, False), ("maximize", 0.5, True), ("minimize", 0.4, False), ("minimize", 0.5, True)],
 )
-def test_a_search_whose_best_value_reaches_the_goal_begins_no_trial(
-    direction: str, goal: float, reached: bool
-) -> None:
+def test_a_search_that_reaches_its_goal_begins_no_trial(direction: str, goal: float, reached: bool) -> None:
     told = given.search_running(direction=direction, goal=goal)
     suggest(told, 0)
     given.finish(told, 0, 0.5)
@@ -258,47 +237,34 @@ def released(hold: int = 1) -> TaskReleased:
 def test_a_held_task_gives_its_device_back_and_is_the_same_attempt_when_it_runs_again() -> None:
     """D29: the same trial, the same parameters, not counted twice."""
     told = given.task_active()
-    assert told.tell(held(2)) == OVERTAKEN
-    assert told.tell(held()) == APPLIED
-    assert told.tell(held()) == DUPLICATE
+    assert told.each(held(2), held(), held()) == OVERTAKEN + APPLIED + DUPLICATE
     assert told.task().attempt.stopping is AttemptEnd.PREEMPTED
     told.tell(given.ended(AttemptEnd.PREEMPTED))
     assert (told.task().state, told.task().place) == (TaskState.QUEUED, None)
-    assert told.tell(given.assigned(placement=2)) == OVERTAKEN
-    assert told.tell(released(2)) == OVERTAKEN
-    assert told.tell(released()) == APPLIED
-    assert told.tell(released()) == OVERTAKEN
-    assert told.tell(held()) == DUPLICATE
-    told.tell(given.assigned(placement=2))
-    told.tell(given.begun(placement=2))
+    assert told.each(given.assigned(placement=2), released(2), released()) == OVERTAKEN * 2 + APPLIED
+    assert told.each(released(), held()) == OVERTAKEN + DUPLICATE
+    told.each(given.assigned(placement=2), given.begun(placement=2))
     assert (told.task().attempt.number, told.task().attempt.past[0].end) == (1, "preempted")
 
 
-def test_the_wait_of_a_held_task_is_not_limited() -> None:
+def test_the_wait_of_a_held_task_is_not_limited_and_it_can_be_stopped() -> None:
     told = given.search_running(queue_timeout_s=0.05)
     told.tell(given.suggested(0), given.submitted(0, needs=told.search.spec.needs))
     told.tell(held())
     assert told.task().due_ms is None
     told.tell(released())
     assert told.task().due_ms == told.now_ms - 1 + 50
-
-
-def test_a_held_task_can_be_stopped_and_one_that_is_stopped_is_not_held() -> None:
+    told.each(held(2), TaskStopRequested(task_id="digits-1.0", reason="user"))
+    assert told.task().end is AttemptEnd.CANCELLED
     told = given.task_active()
     told.tell(TaskStopRequested(task_id="digits-1.0", reason="user"))
-    assert told.tell(held()) == OVERTAKEN
-    told = given.search_running()
-    told.tell(given.suggested(0), given.submitted(0))
-    told.tell(held())
-    told.tell(TaskStopRequested(task_id="digits-1.0", reason="user"))
-    assert told.task().end is AttemptEnd.CANCELLED
+    assert told.tell(held()) == OVERTAKEN, "one that is stopped is not held"
 
 
 def test_a_trial_is_not_stopped_before_its_longest_duration() -> None:
     told = given.task_active()
     stop = TaskStopRequested(task_id="digits-1.0", reason="max_trial_duration", due_ms=told.now_ms + 1)
-    assert told.tell(stop) == OVERTAKEN
-    assert told.tell(stop) == APPLIED
+    assert told.each(stop, stop) == OVERTAKEN + APPLIED
 
 
 def failure(trial: int = 0, number: int = 1, seen: int = 2) -> SuggestionFailed:
@@ -311,23 +277,18 @@ def deferral(trial: int, seen: int = 2) -> SuggestionDeferred:
 
 def test_failures_are_counted_for_the_next_trial_each_once_and_in_order() -> None:
     told = search_running()
-    assert told.tell(failure(number=2)) == OVERTAKEN
-    assert told.tell(failure(number=1)) == APPLIED
-    assert told.tell(failure(number=1)) == DUPLICATE
-    assert told.tell(failure(number=2)) == APPLIED
+    for number, outcome in ((2, OVERTAKEN), (1, APPLIED), (1, DUPLICATE), (2, APPLIED)):
+        assert told.tell(failure(number=number)) == outcome
     assert (told.search.failures, told.search.last_failure) == (2, ("tuner_failed", "it raised"))
     assert told.search.next_trial == 0
     assert suggest(told, 0) is Outcome.APPLIED
     assert told.search.failures == 0
     assert told.tell(failure(0, 3)) == DUPLICATE, "of a trial that has its parameters"
-
-
-def test_a_failure_that_was_asked_before_a_change_of_the_search_does_not_count() -> None:
     told = search_running()
-    told.tell(messages.SearchPaused(command_id="c-2", change=1, running="finish"))
+    told.tell(paused())
     assert told.tell(failure()) == OVERTAKEN
-    told.tell(messages.SearchResumed(command_id="c-2", change=2))
-    assert told.tell(failure(seen=2)) == OVERTAKEN
+    told.tell(resumed())
+    assert told.tell(failure(seen=2)) == OVERTAKEN, "it was asked before the search was changed"
     assert told.tell(failure(seen=told.search.opened[0])) == APPLIED
 
 
@@ -347,32 +308,26 @@ def test_d11_a_deferred_suggestion_waits_for_the_next_end_and_is_asked_upon_it()
     assert suggest(told, 1) is Outcome.APPLIED
 
 
-def test_d11_an_import_wakes_a_deferred_suggestion_too() -> None:
+def test_d11_an_import_wakes_a_deferred_suggestion_too_and_one_that_is_overtaken_asks_at_once() -> None:
     told = search_running()
     suggest(told, 0)
     told.tell(deferral(1))
     past = [messages.PastTrial(parameters={"lr": 0.5}, value=0.25)]
     told.tell(messages.TrialsImported(command_id="c-2", change=1, trials=past))
     assert (told.search.next_trial, told.search.opened[1]) == (1, told.next_offset - 1)
-
-
-def test_d11_a_deferral_that_an_end_has_overtaken_asks_at_once() -> None:
-    """Both slots were open from the start; the second was asked while the first trial ended."""
     told = search_running(concurrency=3)
     suggest(told, 0)
-    finish(told, 0, 0.5)
-    assert told.tell(deferral(1)) == APPLIED
-    assert (told.search.deferred, told.search.next_trial) == (False, 1)
+    finish(told, 0, 0.5)  # the second slot was open from the start, and asked while the first trial ended
+    assert (told.tell(deferral(1)), told.search.deferred, told.search.next_trial) == (APPLIED, False, 1)
     assert told.search.opened[1] == told.next_offset - 1
 
 
-@pytest.mark.parametrize("ended", [0, 1])
-def test_d11_a_deferral_with_nothing_to_wait_for_does_not_count(ended: int) -> None:
-    told = search_running()
-    for trial in range(ended):
-        suggest(told, trial)
-        finish(told, trial, 0.5)
-    told.tell(messages.SearchPaused(command_id="c-2", change=1, running="finish"))
-    told.tell(messages.SearchResumed(command_id="c-2", change=2))
-    assert told.tell(deferral(ended, seen=told.search.opened[ended])) == OVERTAKEN
-    assert told.search.next_trial == ended
+def test_d11_a_deferral_with_nothing_to_wait_for_does_not_count() -> None:
+    for ended in (0, 1):
+        told = search_running()
+        for trial in range(ended):
+            suggest(told, trial)
+            finish(told, trial, 0.5)
+        told.each(paused(), resumed())
+        assert told.tell(deferral(ended, seen=told.search.opened[ended])) == OVERTAKEN
+        assert told.search.next_trial == ended

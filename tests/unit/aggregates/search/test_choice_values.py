@@ -16,22 +16,9 @@ from trackside.domain.display.text import as_text
 from trackside.replay.derive.importances import flattened
 
 ANY_JSON = [
-    [64, 64],
-    [128],
-    [],
-    [[1, [2]], {"deep": [None]}],
-    {"optimizer": "Adam", "lr": 0.001},
-    {"optimizer": "SGD", "lr": 0.1},
-    {"_name": "plain", "units": 3},
-    {"_name": "bare"},
-    {"_name": 7},
-    {"type": "adam"},
-    {"init": {"type": "uniform", "low": 0, "high": 1}},
-    {},
-    None,
-    True,
-    1,
-    "1",
+    *([64, 64], [128], [], [[1, [2]], {"deep": [None]}], {"optimizer": "Adam", "lr": 0.001}),
+    *({"optimizer": "SGD", "lr": 0.1}, {"_name": "plain", "units": 3}, {"_name": "bare"}, {"_name": 7}),
+    *({"type": "adam"}, {"init": {"type": "uniform", "low": 0, "high": 1}}, {}, None, True, 1, "1"),
 ]
 BATCHES = [{"optimizer": "Adam", "learning_rate": 0.00001}, {"optimizer": "SGD", "learning_rate": 0.001}]
 
@@ -101,8 +88,7 @@ def test_equal_values_are_those_of_json() -> None:
     only_one = axes_of({"c": {"type": "choice", "values": [1, [1]]}, "k": {"type": "constant", "value": 1}})
     for wrong in (True, [True], "1", {"_name": 1}):
         [(path, message)] = parameters_faults(only_one, {"c": wrong, "k": 1})
-        assert path == "$.c"
-        assert message == f"{json.dumps(wrong)} is none of the choices: 1, [1]"
+        assert (path, message) == ("$.c", f"{json.dumps(wrong)} is none of the choices: 1, [1]")
     assert parameters_faults(only_one, {"c": 1, "k": True}) == [("$.k", "true is not the constant 1")]
     assert parameters_faults(only_one, {"c": 1, "k": 1.0}) == []
 
@@ -124,19 +110,16 @@ def test_a_sub_space_and_plain_values_share_a_choice() -> None:
     assert check_tuner(plain, {"name": "nsga2"}) == []
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
+def test_what_was_meant_as_a_sub_space_is_not_taken_for_a_value() -> None:
+    for values, reason in (
         ([{"kernel": {"_type": "choice", "_value": [1]}}], "has definitions of parameters and no _name"),
         ([{"_name": "conv", "kernel": {"_type": "choise", "_value": [1]}}], "unknown _type 'choise'"),
         ([{"_name": "a"}, {"_name": "a", "k": {"type": "randint", "low": 0, "high": 2}}], "_name 'a'"),
-    ],
-)
-def test_what_was_meant_as_a_sub_space_is_not_taken_for_a_value(values: list[Any], reason: str) -> None:
-    found = read({"layer": {"_type": "choice", "_value": values}})
-    assert isinstance(found, Problem)
-    assert found.path.startswith("$.space.layer")
-    assert reason in found.message
+    ):
+        found = read({"layer": {"_type": "choice", "_value": values}})
+        assert isinstance(found, Problem)
+        assert found.path.startswith("$.space.layer")
+        assert reason in found.message
 
 
 def test_lists_and_objects_are_short_texts_and_one_parameter_each() -> None:

@@ -41,66 +41,48 @@ def cancel(told: given.Told, trial: int) -> None:
     told.tell(given.over(trial, how=TrialStatus.USER_CANCELED))
 
 
-def test_a_task_of_a_trial_counts_only_under_the_id_of_that_trial() -> None:
-    told = given.search_running()
-    told.tell(given.suggested(0))
-    assert told.tell(given.submitted(0, task_id=given.task_id(1))) == OVERTAKEN
-    assert told.tell(given.submitted(0)) == APPLIED
-
-
 def test_a_search_starts_once_with_as_many_open_slots_as_it_may_run_at_once() -> None:
     told = given.search_running()
     assert told.tell(given.started(max_trials=9)) == DUPLICATE
     search = told.search
     assert (search.status, search.seed, search.started_ms) == (SearchStatus.RUNNING, 7, given.FIRST_MS + 2)
     assert (search.spec, search.opened, search.next_trial) == (given.spec(), [2, 2], 0)
+    told.tell(given.suggested(0))
+    assert told.tell(given.submitted(0, task_id=given.task_id(1))) == OVERTAKEN, "the id of another trial"
+    assert told.tell(given.submitted(0)) == APPLIED
 
 
 def test_trials_are_numbered_from_zero_without_a_gap() -> None:
     told = given.search_running()
     assert suggest(told, 1) == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
     assert suggest(told, -1)[0] is Outcome.DUPLICATE
-    assert suggest(told, 0) == BOTH_APPLIED
-    assert suggest(told, 0) == [Outcome.DUPLICATE, Outcome.OVERTAKEN]
-    assert suggest(told, 1) == BOTH_APPLIED
-    assert [trial.number for trial in told.search.trials] == [0, 1]
+    assert (suggest(told, 0), suggest(told, 0)) == (BOTH_APPLIED, [Outcome.DUPLICATE, Outcome.OVERTAKEN])
+    assert (suggest(told, 1), [trial.number for trial in told.search.trials]) == (BOTH_APPLIED, [0, 1])
     assert told.search.trials[1].parameters == {"lr": 0.1}
 
 
-def test_no_more_trials_run_at_once_than_the_search_allows() -> None:
+def test_no_more_trials_run_than_allowed_and_a_slot_is_opened_by_the_end_of_the_trial_before_it() -> None:
     told = given.search_running()
     suggest(told, 0)
     suggest(told, 1)
     assert told.search.next_trial is None
     assert suggest(told, 2) == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
     given.finish(told, 1, 0.5)
-    assert told.search.next_trial == 2
-    assert suggest(told, 2) == BOTH_APPLIED
-    assert told.search.active == {0, 2}
-
-
-def test_a_slot_is_opened_by_the_end_of_the_trial_before_it() -> None:
-    told = given.search_running()
-    suggest(told, 0)
-    suggest(told, 1)
-    given.finish(told, 1, 0.5)
     first_end = told.next_offset - 1
+    assert told.search.next_trial == 2
+    assert (suggest(told, 2), told.search.active) == (BOTH_APPLIED, {0, 2})
     given.finish(told, 0, 0.6)
-    assert told.search.opened == [2, 2, first_end, told.next_offset - 1]
-    assert told.search.ends == [1, 0]
-    assert [trial.ended_at for trial in told.search.trials] == [told.next_offset - 1, first_end]
+    assert (told.search.opened, told.search.ends) == ([2, 2, first_end, told.next_offset - 1], [1, 0])
+    assert [trial.ended_at for trial in told.search.trials[:2]] == [told.next_offset - 1, first_end]
 
 
 def test_a_trial_ends_only_after_its_task_and_once() -> None:
     told = given.task_queued()
     assert told.tell(given.over(0, 0.5)) == OVERTAKEN
-    told.tell(given.assigned())
-    told.tell(given.begun())
+    told.each(given.assigned(), given.begun())
     assert told.tell(given.over(0, 0.5)) == OVERTAKEN
-    told.tell(given.report(1, 0.25))
-    told.tell(given.ended())
-    assert told.tell(given.over(0, 0.5)) == APPLIED
-    assert told.tell(given.over(0, 0.9)) == DUPLICATE
+    told.each(given.report(1, 0.25), given.ended())
+    assert told.each(given.over(0, 0.5), given.over(0, 0.9)) == APPLIED + DUPLICATE
     for never_suggested in (-1, 1, 99):
         assert told.tell(given.over(never_suggested, 0.5)) == OVERTAKEN
     trial = told.search.trials[0]
@@ -108,34 +90,25 @@ def test_a_trial_ends_only_after_its_task_and_once() -> None:
     assert (told.search.active, told.search.ends) == (set(), [0])
 
 
-@pytest.mark.parametrize(
-    ("direction", "values", "best"),
-    [
+def test_the_best_trial_is_the_first_with_the_best_value() -> None:
+    for direction, values, best in (
         ("maximize", [0.2, 0.9, 0.5, 0.9], 1),
         ("minimize", [0.2, 0.9, 0.1, 0.1], 2),
         ("maximize", [None, 0.1, None, 0.05], 1),
         ("maximize", [None, None, None, None], None),
-    ],
-)
-def test_the_best_trial_is_the_first_with_the_best_value(
-    direction: str, values: list[float | None], best: int | None
-) -> None:
-    told = given.search_running(direction=direction)
-    for trial, value in enumerate(values):
-        suggest(told, trial)
-        given.finish(told, trial, value)
-    assert told.search.best == best
+    ):
+        told = given.search_running(direction=direction)
+        for trial, value in enumerate(values):
+            suggest(told, trial)
+            given.finish(told, trial, value)
+        assert told.search.best == best
 
 
-@pytest.mark.parametrize(
-    "how", [status for status in TrialStatus if status is not TrialStatus.SUCCEEDED], ids=str
-)
-def test_only_a_trial_that_succeeded_can_be_the_best(how: TrialStatus) -> None:
-    told = given.task_queued()
-    told.tell(given.assigned())
-    told.tell(given.ended())
-    told.tell(given.over(0, 0.99, how))
-    assert told.search.best is None
+def test_only_a_trial_that_succeeded_can_be_the_best() -> None:
+    for how in TrialStatus:
+        told = given.task_queued()
+        told.each(given.assigned(), given.ended(), given.over(0, 0.99, how))
+        assert told.search.best == (0 if how is TrialStatus.SUCCEEDED else None), how
 
 
 def test_a_search_with_all_its_trials_waits_for_their_ends_and_is_done() -> None:
@@ -151,8 +124,7 @@ def test_a_search_with_all_its_trials_waits_for_their_ends_and_is_done() -> None
     assert told.search.next_trial is None
     assert told.tell(end()) == OVERTAKEN
     given.finish(told, 1, 0.5)
-    assert told.tell(end()) == APPLIED
-    assert (told.search.status, told.stream.closed) == (SearchStatus.DONE, True)
+    assert (told.tell(end()), told.search.status, told.stream.closed) == (APPLIED, SearchStatus.DONE, True)
     assert told.search.ended_ms == given.FIRST_MS + told.next_offset - 1
 
 
@@ -160,8 +132,7 @@ def test_an_exhausted_tuner_ends_the_suggestions() -> None:
     told = given.search_running()
     assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
     suggest(told, 0)
-    assert told.tell(SearchExhausted(trials=0)) == OVERTAKEN
-    assert told.tell(SearchExhausted(trials=1)) == APPLIED
+    assert told.each(SearchExhausted(trials=0), SearchExhausted(trials=1)) == OVERTAKEN + APPLIED
     assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
     assert told.search.status is SearchStatus.TUNER_NO_MORE_TRIAL
     assert suggest(told, 1)[0] is Outcome.OVERTAKEN
@@ -174,36 +145,27 @@ def test_an_exhausted_tuner_ends_the_suggestions() -> None:
 def test_a_stopping_search_takes_no_new_trials_and_waits_for_those_it_has(event: Message) -> None:
     told = given.search_running()
     suggest(told, 0)
-    assert told.tell(event) == APPLIED
-    assert told.tell(STOP) == DUPLICATE
-    assert told.tell(FAIL) == DUPLICATE
+    assert told.each(event, STOP, FAIL) == APPLIED + DUPLICATE * 2
     assert (told.search.status, told.search.next_trial) == (SearchStatus.STOPPING, None)
     assert suggest(told, 1)[0] is Outcome.OVERTAKEN
-    assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
-    assert told.tell(end(SearchStatus.STOPPED)) == OVERTAKEN
+    assert told.each(SearchExhausted(trials=1), end(SearchStatus.STOPPED)) == OVERTAKEN * 2
     cancel(told, 0)
     for status in (SearchStatus.RUNNING, SearchStatus.STOPPING, SearchStatus.NO_MORE_TRIAL):
         assert told.tell(end(status)) == OVERTAKEN
     assert told.tell(end(SearchStatus.STOPPED)) == APPLIED
 
 
-def test_why_a_search_stops_is_kept() -> None:
+def test_why_a_search_stops_is_kept_and_one_whose_trials_are_all_suggested_can_be_stopped() -> None:
     for event, reason, failure in (
         (STOP, "enough", ""),
         (SearchStopRequested(command_id="c-2", reason=""), "user", ""),
         (FAIL, "search_failed", "tuner_failed: it raised"),
     ):
-        told = given.search_running()
-        told.tell(event)
-        assert (told.search.stop_reason, told.search.failure) == (reason, failure)
-
-
-def test_a_search_whose_trials_are_all_suggested_can_still_be_stopped() -> None:
-    told = given.search_running(max_trials=1)
-    suggest(told, 0)
-    assert told.tell(STOP) == APPLIED
-    cancel(told, 0)
-    assert told.tell(end(SearchStatus.STOPPED)) == APPLIED
+        told = given.search_running(max_trials=1)
+        suggest(told, 0)
+        assert (told.tell(event), told.search.stop_reason, told.search.failure) == (APPLIED, reason, failure)
+        cancel(told, 0)
+        assert told.tell(end(SearchStatus.STOPPED)) == APPLIED
 
 
 @pytest.mark.parametrize("status", [SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR])
@@ -213,17 +175,8 @@ def test_nothing_moves_a_search_that_is_over(status: SearchStatus) -> None:
     told.tell(STOP)
     cancel(told, 0)
     told.tell(end(status))
-    events = (
-        given.started(),
-        given.suggested(1),
-        given.over(0),
-        SearchExhausted(trials=1),
-        STOP,
-        FAIL,
-        end(),
-        given.submitted(1),
-    )
-    for event in (*events, given.assigned(), given.begun(), given.ended()):
+    own = (given.started(), given.suggested(1), given.over(0), SearchExhausted(trials=1), STOP, FAIL, end())
+    for event in (*own, given.submitted(1), given.assigned(), given.begun(), given.ended()):
         assert told.tell(event) == OVERTAKEN
 
 

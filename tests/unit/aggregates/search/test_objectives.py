@@ -3,21 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.domain.given import (
-    Told,
-    assigned,
-    begun,
-    ended,
-    report,
-    search_running,
-    submitted,
-    suggested,
-    task_active,
-)
+from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import Direction, TrialEnded, TrialStatus
@@ -33,14 +23,11 @@ BOTH: list[dict[str, Any]] = [
 ]
 
 
-def search_of_two(values: list[list[Figure | None]]) -> Told:
-    """Tells a search of two objectives whose trials succeeded with these values, one after another."""
-    told = search_running(max_trials=100, concurrency=1, objectives=BOTH)
+def search_of_two(values: list[list[Figure | None]]) -> given.Told:
+    told = given.search_running(max_trials=100, concurrency=1, objectives=BOTH)
     for number, found in enumerate(values):
-        told.tell(suggested(number), submitted(number))
-        told.tell(assigned(number))
-        told.tell(begun(number))
-        told.tell(ended(trial=number))
+        told.tell(given.suggested(number), given.submitted(number))
+        told.each(given.assigned(number), given.begun(number), given.ended(trial=number))
         status = TrialStatus.FAILED if None in found else TrialStatus.SUCCEEDED
         told.tell(TrialEnded(trial=number, status=status, values=found))
     return told
@@ -57,28 +44,23 @@ def test_a_trial_that_no_other_beats_is_of_the_front_and_leaves_it_when_beaten()
 @pytest.mark.parametrize("odd", [None, "nan", "inf", "-inf"])
 def test_a_value_that_is_missing_or_not_finite_is_kept_and_beats_nobody(odd: Figure | None) -> None:
     told = search_of_two([[0.5, 9.0], [0.9, odd], [0.7, 9.5]])
-    assert told.search.front == [0, 2]
-    assert told.search.trials[1].values == [0.9, odd]
+    assert (told.search.front, told.search.trials[1].values) == ([0, 2], [0.9, odd])
     again = load(pack(told.stream), AGGREGATES).root
     assert again is not None
     assert (again.front, again.trials[1].values) == ([0, 2], [0.9, odd])
 
 
 @pytest.mark.thorough
-@given(
+@hypothesis.given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
     st.permutations(["maximize", "minimize"]),
 )
-def test_the_front_is_that_of_comparing_all_with_all(
-    points: list[tuple[int, int]], directions: list[Direction]
-) -> None:
+def test_the_front_is_that_of_comparing_all_with_all(points: Any, directions: list[Direction]) -> None:
     objectives = [{"name": name, "direction": way} for name, way in zip(("a", "b"), directions, strict=True)]
-    told = search_running(max_trials=100, concurrency=1, objectives=objectives)
+    told = given.search_running(max_trials=100, concurrency=1, objectives=objectives)
     for number, point in enumerate(points):
-        told.tell(suggested(number), submitted(number))
-        told.tell(assigned(number))
-        told.tell(begun(number))
-        told.tell(ended(trial=number))
+        told.tell(given.suggested(number), given.submitted(number))
+        told.each(given.assigned(number), given.begun(number), given.ended(trial=number))
         values: list[Figure | None] = [float(value) for value in point]
         told.tell(TrialEnded(trial=number, status=TrialStatus.SUCCEEDED, values=values))
     assert told.search.front == [
@@ -88,32 +70,25 @@ def test_the_front_is_that_of_comparing_all_with_all(
     ]
 
 
-@pytest.mark.parametrize(
-    ("names", "deciding", "others", "found"),
-    [
-        (["default"], 0.5, {}, [0.5]),
-        (["default"], None, {"f1": 0.5}, [None]),
-        (["f1"], None, {"f1": 0.5}, [0.5]),
-        (["f1"], 0.25, {}, [0.25]),
-        (["f1"], 0.25, {"f1": 0.5}, [0.5]),
-        (["f1", "loss"], 0.25, {"loss": "nan"}, [0.25, "nan"]),
+def test_an_objective_is_the_number_of_its_name_or_the_first_one() -> None:
+    cases: tuple[tuple[list[str], float | None, Any, list[Any]], ...] = (
+        *((["default"], 0.5, {}, [0.5]), (["default"], None, {"f1": 0.5}, [None])),
+        *((["f1"], None, {"f1": 0.5}, [0.5]), (["f1"], 0.25, {}, [0.25])),
+        *((["f1"], 0.25, {"f1": 0.5}, [0.5]), (["f1", "loss"], 0.25, {"loss": "nan"}, [0.25, "nan"])),
         (["f1", "loss"], None, {"f1": 0.5}, [0.5, None]),
         (["f1", "default"], 0.25, {"f1": 0.5}, [0.5, 0.25]),
-    ],
-)
-def test_an_objective_is_the_number_of_its_name_and_the_first_also_the_plain_one(
-    names: list[str], deciding: float | None, others: dict[str, Figure], found: list[Figure | None]
-) -> None:
-    assert values_of(names, deciding, others) == found
+    )
+    for names, deciding, others, found in cases:
+        assert values_of(names, deciding, others) == found
 
 
 def test_what_was_said_beside_a_value_is_that_of_the_final_one_else_of_the_last() -> None:
-    told = task_active()
+    told = given.task_active()
     beside: list[tuple[MetricReported, dict[str, Figure]]] = [
-        (report(0, 0.1), {"loss": 2.0}),
-        (report(1, None), {"loss": "inf"}),
-        (report(2, 0.5, final=True), {"loss": 1.0, "f1": 0.5}),
-        (report(3, 0.2), {"loss": 3.0}),
+        (given.report(0, 0.1), {"loss": 2.0}),
+        (given.report(1, None), {"loss": "inf"}),
+        (given.report(2, 0.5, final=True), {"loss": 1.0, "f1": 0.5}),
+        (given.report(3, 0.2), {"loss": 3.0}),
     ]
     found = []
     for event, others in beside:
@@ -125,35 +100,18 @@ def test_what_was_said_beside_a_value_is_that_of_the_final_one_else_of_the_last(
 
 
 def trial_row(number: int, values: list[float | None]) -> ViewRow:
-    return {
-        "trial": number,
-        "status": "SUCCEEDED",
-        "value": values[0],
-        "last_value": None,
-        "objective_values": values,
-        "reports": 1,
-        "duration_s": 4.0,
-        "source": "algorithm",
-        "space_version": 1,
-        "parameters": {"lr": 0.5},
-    }
+    row: dict[str, Any] = {"trial": number, "status": "SUCCEEDED", "value": values[0], "last_value": None}
+    row |= {"objective_values": values, "reports": 1, "duration_s": 4.0, "source": "algorithm"}
+    return row | {"space_version": 1, "parameters": {"lr": 0.5}}
 
 
 def search_row() -> ViewRow:
-    return {
-        "search_id": "s",
-        "status": "ERROR",
-        "failure": "tuner_failed: no",
-        "stop_reason": "search_failed",
-        "ended_trials": 2,
-        "max_trials": 9,
-        "running_trials": 1,
-        "tuner": "nsga2",
-        "assessor": None,
-        "direction": "maximize",
-        "started_at": datetime(2026, 1, 31, tzinfo=UTC),
-        "ended_at": None,
-        "spec": {"objectives": BOTH, "max_trials": 9, "concurrency": 2, "goal": 0.5, "max_duration_s": 90},
+    row: dict[str, Any] = {"search_id": "s", "status": "ERROR", "failure": "tuner_failed: no"}
+    row |= {"stop_reason": "search_failed", "ended_trials": 2, "max_trials": 9, "running_trials": 1}
+    row |= {"tuner": "nsga2", "assessor": None, "direction": "maximize"}
+    row |= {"started_at": datetime(2026, 1, 31, tzinfo=UTC), "ended_at": None}
+    return row | {
+        "spec": {"objectives": BOTH, "max_trials": 9, "concurrency": 2, "goal": 0.5, "max_duration_s": 90}
     }
 
 

@@ -32,26 +32,17 @@ SPACE: dict[str, Any] = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
 
 
 def saved(number: int, step: int, trial: int = 0) -> ArtifactSaved:
-    return ArtifactSaved(
-        **given.token(trial),
-        number=number,
-        name="checkpoint",
-        version=number,
-        kind="checkpoint",
-        uri=f"store:sha256/{str(number) * 64}",
-        sha256=str(number) * 64,
-        size_bytes=10,
-        step=step,
-    )
+    sha256 = str(number) * 64
+    about = {"number": number, "name": "checkpoint", "version": number, "kind": "checkpoint", "step": step}
+    stored = {"uri": f"store:sha256/{sha256}", "sha256": sha256, "size_bytes": 10}
+    return ArtifactSaved.model_validate({**given.token(trial), **about, **stored})
 
 
 def begin(told: given.Told, trial: int, start: Start | None) -> list[Any]:
-    """Suggests a trial and starts its task; returns the events of the suggestion."""
     search = told.search
     events = suggestions.suggestion(search, trial, {"lr": 0.5}, search.opened[trial], start=start)
     assert set(told.tell(*events)) == {Outcome.APPLIED}
-    told.tell(given.assigned(trial))
-    told.tell(given.begun(trial))
+    told.each(given.assigned(trial), given.begun(trial))
     return events
 
 
@@ -68,29 +59,21 @@ def ended_at_its_rung(told: given.Told) -> None:
         told.tell(given.report(step, 0.1 * step))
     (stop,) = react(told)
     assert stop == TaskStopRequested(task_id=told.task().task_id, reason="step_limit")
-    told.tell(saved(2, 3))
-    told.tell(given.ended(AttemptEnd.CANCELLED))
+    told.each(saved(2, 3), given.ended(AttemptEnd.CANCELLED))
     (over,) = react(told)
     assert over == TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.2)
 
 
-def test_reports_beyond_the_step_limit_do_not_count() -> None:
-    told = searching()
-    begin(told, 0, Start(step_limit=2))
-    outcomes = [told.tell(given.report(step, 0.1 * step))[0] for step in range(4)]
-    assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.OVERTAKEN]
-
-
-def test_checkpoints_beyond_the_step_limit_do_not_push_out_the_one_to_continue_from() -> None:
+def test_reports_and_checkpoints_beyond_the_step_limit_do_not_count() -> None:
     told = searching()
     begin(told, 0, Start(step_limit=3))
-    for step in range(3):
-        told.tell(given.report(step, 0.1))
+    outcomes = [told.tell(given.report(step, 0.1 * step))[0] for step in range(5)]
+    assert outcomes == [Outcome.APPLIED] * 3 + [Outcome.OVERTAKEN] * 2
     assert {told.tell(saved(step, step))[0] for step in range(3, 8)} == {Outcome.APPLIED}
     told.tell(given.ended(AttemptEnd.CANCELLED))
     react(told)
     checkpoint = told.search.trials[0].checkpoint
-    assert checkpoint is not None and checkpoint.step == 3
+    assert checkpoint is not None and checkpoint.step == 3, "they do not push out the one to continue from"
 
 
 def test_a_promoted_trial_continues_the_checkpoint_of_the_one_before_with_a_higher_limit() -> None:
@@ -104,8 +87,7 @@ def test_a_promoted_trial_continues_the_checkpoint_of_the_one_before_with_a_high
     assert submitted.checkpoint == suggested.from_checkpoint.checkpoint == told.search.trials[0].checkpoint
     assert submitted.step_limit == 9
     trial = told.search.trials[1]
-    assert (trial.from_trial, trial.step_limit) == (0, 9)
-    assert trial.from_checkpoint == submitted.checkpoint
+    assert (trial.from_trial, trial.step_limit, trial.from_checkpoint) == (0, 9, submitted.checkpoint)
 
 
 def test_a_promoted_trial_of_one_without_a_checkpoint_begins_with_the_first_step() -> None:
@@ -121,20 +103,13 @@ def test_a_promoted_trial_of_one_without_a_checkpoint_begins_with_the_first_step
 
 
 def test_a_checkpoint_that_the_trial_does_not_have_or_a_trial_that_runs_is_not_continued() -> None:
-    told = searching()
-    ended_at_its_rung(told)
-    search = told.search
-    (suggested, submitted) = suggestions.suggestion(
-        search, 1, {"lr": 0.5}, search.opened[1], start=Start(0, 9)
-    )
-    assert isinstance(suggested, TrialSuggested)
-    assert suggested.from_checkpoint is not None
-    assert isinstance(suggested.from_checkpoint.checkpoint, CheckpointReference)
-    other = suggested.from_checkpoint.checkpoint.model_copy(update={"sha256": "9" * 64})
-    for origin in ({"checkpoint": other}, {"trial": 1}, {"trial": 7}):
-        wrong = suggested.from_checkpoint.model_copy(update=origin)
-        outcomes = told.tell(suggested.model_copy(update={"from_checkpoint": wrong}), submitted)
-        assert set(outcomes) == {Outcome.OVERTAKEN}
+    told, suggested, submitted = promoted()
+    origin = suggested.from_checkpoint
+    assert origin is not None and isinstance(origin.checkpoint, CheckpointReference)
+    other = origin.checkpoint.model_copy(update={"sha256": "9" * 64})
+    for changed in ({"checkpoint": other}, {"trial": 1}, {"trial": 7}):
+        wrong = suggested.model_copy(update={"from_checkpoint": origin.model_copy(update=changed)})
+        assert set(told.tell(wrong, submitted)) == {Outcome.OVERTAKEN}
 
 
 def verified(told: given.Told, messages: list[Any], lax: bool = True) -> list[str]:
@@ -206,8 +181,7 @@ def test_a_rerun_says_of_each_trial_which_one_it_continues_and_how_far() -> None
         given.finish(told, trial, 0.5)
     command = rerun_command(told.search, given.STREAM, 9)
     starts = [{"from_trial": None, "step_limit": 3}, {"from_trial": 0, "step_limit": 9}]
-    assert command.tuner.options["starts"] == starts
-    assert command.tuner.options["budget_parameter"] == "epochs"
+    assert (command.tuner.options["starts"], command.tuner.options["budget_parameter"]) == (starts, "epochs")
     assert check_tuner(SPACE, command.tuner.model_dump(mode="json")) == []
 
 
@@ -245,21 +219,14 @@ def test_the_lineage_is_a_tree_with_parameters_where_they_change() -> None:
         "└─ trial 3  from step 3  to 9  SUCCEEDED  0.3  lr=0.6",
         "trial 1  to 3  SUCCEEDED  0.1  lr=0.5",
     ]
+    assert len(lineage_lines([row(0), *(row(trial, trial - 1) for trial in range(1, 3_000))])) == 3_000
 
 
-def test_a_line_of_thousands_of_trials_is_shown() -> None:
-    rows = [row(0), *(row(trial, trial - 1) for trial in range(1, 3_000))]
-    assert len(lineage_lines(rows)) == 3_000
-
-
-def test_a_budget_may_be_a_parameter_of_the_task_instead_of_a_step_limit() -> None:
+def test_a_budget_may_be_a_parameter_and_is_the_largest_if_no_tuner_has_suggested_the_trial() -> None:
     told = searching(budget_parameter="epochs")
     _, submitted = begin(told, 0, Start(step_limit=3))
     assert (submitted.parameters, submitted.step_limit) == ({"lr": 0.5, "epochs": 3}, None)
     assert told.search.trials[0].parameters == {"lr": 0.5}
-
-
-def test_a_trial_that_the_tuner_has_not_suggested_has_the_largest_budget() -> None:
     _, submitted = begin(searching(), 0, None)
     assert submitted.step_limit == 9
 
@@ -280,17 +247,11 @@ def of(name: str, **options: Any) -> dict[str, Any]:
         (of("pb2", interval=1, quantile=0.9), "quantile", "a number from 0.01 to 0.5"),
     ],
 )
-def test_options_that_promote_nothing_are_refused_with_place_and_reason(
-    tuner: dict[str, Any], path: str, words: str
-) -> None:
+def test_options_that_promote_nothing_are_refused_all_at_once(tuner: Any, path: str, words: str) -> None:
     ((found, message),) = check_tuner(SPACE, tuner)
     assert found == f"$.tuner.options.{path}"
     assert words in message
-
-
-def test_all_that_is_wrong_with_the_options_is_told_at_once() -> None:
-    wrong = of("pbt", population_size=1, perturbation=2, quantile=0.7)
-    assert len(check_tuner(SPACE, wrong)) == 4
+    assert len(check_tuner(SPACE, of("pbt", population_size=1, perturbation=2, quantile=0.7))) == 4
 
 
 @pytest.mark.parametrize("name", ["asha", "hyperband"])

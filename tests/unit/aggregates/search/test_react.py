@@ -30,20 +30,11 @@ def test_a_good_search_is_accepted_and_started_in_one_decision() -> None:
     assert accepted_ == CommandAccepted(command_id="c-1", source=published(1).source)
     assert isinstance(begun_, messages.SearchStarted)
     assert (begun_.command_id, begun_.seed, begun_.search.seed) == ("c-1", 5, 5)
-    assert begun_.search.max_trials == 20
-    assert react(told) == [accepted_, begun_]
-    assert react(told) == []
-
-
-def test_a_search_without_a_seed_gets_the_same_one_whoever_decides() -> None:
-    seeds = set()
-    for _ in range(2):
-        told = given.Told()
-        answered(told, published(1))
-        seeds.add(told.search.seed)
-    assert seeds == {default_seed(given.STREAM)}
+    assert (begun_.search.max_trials, react(told), react(told)) == (20, [accepted_, begun_], [])
+    told = given.Told()
+    answered(told, published(1))
+    assert told.search.seed == default_seed(given.STREAM) != default_seed("other"), "whoever decides"
     assert 0 <= default_seed(given.STREAM) < 2**48
-    assert default_seed("other") != default_seed(given.STREAM)
 
 
 @pytest.mark.parametrize(
@@ -93,23 +84,20 @@ def test_a_grid_without_end_is_refused(space: dict[str, Any]) -> None:
 
 
 def test_a_task_type_that_nobody_has_is_refused_with_the_nearest_and_those_there_are() -> None:
-    event = the(CommandRefused, answered(given.Told(), published(1, body={**SPEC, "task_type": "digit"})))
-    assert "known: digits, faces; did you mean 'digits'?" in event.message
-    event = the(CommandRefused, answered(given.Told(), published(1), Capabilities()))
-    assert "no worker has joined yet" in event.message
+    hint = "known: digits, faces; did you mean 'digits'?"
+    for known, said in ((CAPABILITIES, hint), (Capabilities(), "no worker has joined yet")):
+        told = answered(given.Told(), published(1, body={**SPEC, "task_type": "digit"}), known)
+        assert said in the(CommandRefused, told).message
 
 
-@pytest.mark.parametrize(
-    ("command_type", "code"),
-    [
+def test_a_command_that_is_none_is_refused() -> None:
+    for command_type, code in (
         ("trackside.start-serach.v1", "unknown_command"),
         ("trackside.start-search.v2", "unknown_version"),
         ("", "unknown_command"),
         ("trackside.task-assigned.v1", "unknown_command"),
-    ],
-)
-def test_a_command_that_is_none_is_refused(command_type: str, code: str) -> None:
-    assert refusal(answered(given.Told(), published(1, command_type)))[:2] == (code, "$type")
+    ):
+        assert refusal(answered(given.Told(), published(1, command_type)))[:2] == (code, "$type")
 
 
 def test_what_was_wrong_with_a_body_on_its_way_in_is_the_answer() -> None:
@@ -130,40 +118,29 @@ def test_the_same_command_published_twice_is_answered_twice_alike_each_with_its_
         assert second == first[0].model_copy(update={"source": again.source})
 
 
-def test_both_publications_of_a_command_are_answered_when_they_wait_together() -> None:
+def test_publications_that_wait_together_are_all_answered_and_a_stream_has_one_search() -> None:
     told = given.Told()
-    told.tell(published(1))
-    told.tell(published(2, command_id="c-1", digest="digest-1"))
+    told.each(published(1), published(2, command_id="c-1", digest="digest-1"), published(3))
     assert [type(event) for event in react(told)] == [CommandAccepted, messages.SearchStarted]
     assert react(told) == [given.accepted(1, place=2).model_copy(update={"source": published(2).source})]
-    assert react(told) == []
+    assert refusal(react(told)) == ("already_exists", "$partitionkey", 3)
+    assert (react(told), told.search.spec.max_trials) == ([], 20)
 
 
-def test_a_command_id_with_another_body_is_refused_and_says_where_it_was_used() -> None:
+@pytest.mark.parametrize("answers_first", [True, False])
+def test_a_command_id_with_another_body_is_refused_and_says_where_it_was_used(answers_first: bool) -> None:
     told = given.Told()
-    answered(told, published(1))
-    events = answered(told, published(2, command_id="c-1", body={}))
+    told.tell(published(1))
+    if answers_first:
+        react(told)
+    told.tell(published(2, command_id="c-1", body={}))
+    if not answers_first:
+        assert isinstance(react(told)[-1], messages.SearchStarted)
+    events = react(told)
     assert refusal(events) == ("idempotency_conflict", "$", 2)
     assert isinstance(events[0], CommandRefused)
     assert "at offset 0 of its stream" in events[0].message
     assert told.search.status is messages.SearchStatus.RUNNING
-
-
-def test_another_body_is_refused_even_before_the_first_is_answered() -> None:
-    told = given.Told()
-    told.tell(published(1))
-    told.tell(published(2, command_id="c-1", body={}))
-    assert isinstance(react(told)[-1], messages.SearchStarted)
-    assert refusal(react(told))[0] == "idempotency_conflict"
-
-
-def test_a_stream_has_one_search() -> None:
-    told = given.Told()
-    told.tell(published(1))
-    told.tell(published(2))
-    assert isinstance(react(told)[-1], messages.SearchStarted)
-    assert refusal(react(told)) == ("already_exists", "$partitionkey", 2)
-    assert told.search.spec.max_trials == 20
 
 
 def test_a_search_is_stopped_once_and_a_stop_of_one_that_is_over_or_not_there_is_refused() -> None:
@@ -203,9 +180,7 @@ def test_a_search_is_stopped_once_and_a_stop_of_one_that_is_over_or_not_there_is
         (AttemptEnd.LOST, None, "none", (messages.TrialStatus.FAILED, None)),
     ],
 )
-def test_a_trial_ends_as_its_task_did(
-    end: AttemptEnd, stop: Any, final: Any, expected: tuple[messages.TrialStatus, float | None]
-) -> None:
+def test_a_trial_ends_as_its_task_did(end: AttemptEnd, stop: Any, final: Any, expected: Any) -> None:
     told = given.task_active(retry=RetryPolicy(lost=Retry(times=0)))
     told.tell(given.report(1, 0.25))
     if final != "none":
@@ -221,8 +196,7 @@ def test_a_stopping_search_ends_its_tasks_then_its_trials_then_itself() -> None:
     told = given.search_running()
     told.tell(given.suggested(0), given.submitted(0))
     told.tell(given.suggested(1), given.submitted(1))
-    told.tell(given.assigned(0))
-    told.tell(given.begun(0))
+    told.each(given.assigned(0), given.begun(0))
     answered(told, published(2, STOP, {}))
     stops = [TaskStopRequested(task_id=given.task_id(trial), reason="user") for trial in (0, 1)]
     assert react(told) == stops
@@ -234,20 +208,18 @@ def test_a_stopping_search_ends_its_tasks_then_its_trials_then_itself() -> None:
     assert react(told) == []
 
 
-def test_a_task_that_the_assessor_stopped_already_is_not_stopped_again() -> None:
-    told = given.task_active()
-    told.tell(*suggestions.early_stop(told.search, 0, seen=9))
-    answered(told, published(2, STOP, {}))
-    assert react(told) == []
-
-
 def test_a_search_whose_tuner_failed_ends_in_an_error() -> None:
     told = given.task_queued()
     told.tell(messages.SearchFailed(code="tuner_failed", message="x" * 4_000))
-    assert react(told) == [TaskStopRequested(task_id=given.task_id(0), reason="search_failed")]
-    assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.SYS_CANCELED)]
-    assert react(told) == [messages.SearchEnded(status=messages.SearchStatus.ERROR, trials=1)]
+    over = messages.TrialEnded(trial=0, status=messages.TrialStatus.SYS_CANCELED)
+    end = messages.SearchEnded(status=messages.SearchStatus.ERROR, trials=1)
+    for expected in (TaskStopRequested(task_id=given.task_id(0), reason="search_failed"), over, end):
+        assert react(told) == [expected]
     assert len(told.search.failure) < 4_100
+    told = given.task_active()
+    told.tell(*suggestions.early_stop(told.search, 0, seen=9))
+    answered(told, published(2, STOP, {}))
+    assert react(told) == [], "a task that the assessor stopped already is not stopped again"
 
 
 @pytest.mark.parametrize("exhausted", [False, True])
@@ -263,13 +235,11 @@ def test_a_search_with_nothing_left_to_try_is_done(exhausted: bool) -> None:
 
 
 def test_a_suggestion_brings_its_task_with_it() -> None:
-    told = given.search_running(queue="night", retry=RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)))
+    retry = RetryPolicy(lost=Retry(times=1), failed=Retry(times=2))
+    told = given.search_running(queue="night", retry=retry)
     events = suggestions.suggestion(told.search, 0, {"lr": 0.1}, seen=2)
     assert told.tell(*events) == [Outcome.APPLIED, Outcome.APPLIED]
     assert isinstance(events[1], TaskSubmitted)
-    assert (events[1].task_id, events[1].needs.queue) == (given.task_id(0), "night")
+    assert (events[1].task_id, events[1].parameters) == (given.task_id(0), {"lr": 0.1})
+    assert (events[1].needs.queue, events[1].needs.retry) == ("night", retry)
     assert events[1].part == Part(kind="trial", number=0)
-    assert (events[1].needs.retry, events[1].parameters) == (
-        RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)),
-        {"lr": 0.1},
-    )

@@ -52,8 +52,7 @@ def test_its_trial_ends_with_what_was_reported_and_the_next_one_is_for_it() -> N
 
 def test_a_trial_that_a_user_added_may_be_the_next_one() -> None:
     told = asking()
-    told.tell(messages.TrialAdded(command_id="c", change=1, parameters={"lr": 9.0}))
-    told.tell(over(0, 0.5))
+    told.each(messages.TrialAdded(command_id="c", change=1, parameters={"lr": 9.0}), over(0, 0.5))
     [event, continued] = said(told)
     assert isinstance(event, messages.TrialSuggested)
     assert continued == goes_on(1, {"lr": 9.0})
@@ -66,19 +65,15 @@ def test_where_the_search_has_no_more_trials_the_trial_goes_on_without_another()
     paused.tell(messages.SearchPaused(command_id="c", change=1, running="finish"))
     assert reason(paused) == "paused"
     told = asking(concurrency=2)
-    told.tell(messages.SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
-    told.tell(suggested(1))
-    assert told.search.debt == 0
-    assert [type(event) for event in said(told)] == [messages.TrialEnded]
+    told.each(messages.SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4), suggested(1))
+    assert (told.search.debt, [type(event) for event in said(told)]) == (0, [messages.TrialEnded])
 
 
 def test_where_fewer_trials_shall_run_at_once_a_task_that_asks_makes_room() -> None:
     told = one_running(concurrency=2)
-    told.tell(suggested(1))
-    told.tell(messages.SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
+    told.each(suggested(1), messages.SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
     told.tell(asked())
-    assert told.search.debt == 1
-    assert reason(told) == "concurrency"
+    assert (told.search.debt, reason(told)) == (1, "concurrency")
 
 
 def test_a_tuner_that_has_no_more_leaves_the_task_without_a_trial() -> None:
@@ -86,8 +81,7 @@ def test_a_tuner_that_has_no_more_leaves_the_task_without_a_trial() -> None:
     told.tell(over(0, 0.5))
     told.tell(messages.SearchExhausted(trials=1, seen=told.search.opened[1]))
     assert reason(told) == "tuner_no_more_trial"
-    told.tell(withheld())
-    told.tell(taken())
+    told.each(withheld(), taken())
     assert said(told) == [], "the search ends when the task has"
     told.tell(messages.SearchStopRequested(command_id="c", reason=""))
     assert said(told) == [TaskStopRequested(task_id=task_id(0), reason="user")]
@@ -95,20 +89,14 @@ def test_a_tuner_that_has_no_more_leaves_the_task_without_a_trial() -> None:
 
 def test_of_two_tasks_that_wait_each_gets_a_slot_of_its_own_or_none() -> None:
     told = asking()
-    told.tell(over(0, 0.5))
-    told.tell(within(1))
-    told.tell(taken())
-    told.tell(asked(2))
+    told.each(over(0, 0.5), within(1), taken(), asked(2))
     assert [type(event) for event in said(told)] == [messages.TrialEnded]
 
 
-def test_a_task_that_is_being_stopped_gets_no_answer() -> None:
+def test_a_task_that_is_being_stopped_gets_no_answer_and_one_of_a_batch_no_parameters() -> None:
     told = asking()
     told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
     assert said(told) == []
-
-
-def test_a_task_of_a_batch_gets_none() -> None:
     told = asking()
     told.stream.root = Batch("s", BatchSpec.model_construct(groups=[]), 0, asking={task_id(0)})
     assert next(iter(BATCH.lacking(told.stream, NO_LOOKUP))).span == "withhold parameters"

@@ -18,7 +18,6 @@ STOP = messages.SearchStopRequested(command_id="c-1", reason="")
 
 
 def command(told: given.Told, at: int, kind: type[Any], **body: Any) -> list[Event]:
-    """Publishes a command and gives what follows its acceptance; every answer comes in one decision."""
     events = answered(told, published(at, kind.wire_type(), body))
     assert isinstance(events[0], CommandAccepted), events
     assert react(told) == []
@@ -47,15 +46,9 @@ CHANGES: list[tuple[type[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "body"), CHANGES, ids=lambda found: getattr(found, "__name__", ""))
-def test_a_change_of_what_is_not_there_is_refused(kind: type[Any], body: dict[str, Any]) -> None:
+def test_what_is_not_there_or_over_or_being_stopped_is_not_changed(kind: type[Any], body: Any) -> None:
+    """D24: DONE is not left by raising a limit, nor STOPPED by a resume; the refusal says how to go on."""
     assert refused(given.Told(), 1, kind, **body) == ("unknown_search", "$partitionkey")
-
-
-@pytest.mark.parametrize(("kind", "body"), CHANGES, ids=lambda found: getattr(found, "__name__", ""))
-def test_the_end_of_a_search_is_final_and_the_refusal_says_how_to_go_on(
-    kind: type[Any], body: dict[str, Any]
-) -> None:
-    """D24: DONE is not left by raising a limit, nor STOPPED by a resume."""
     told = given.search_running(max_trials=1)
     suggest(told, 0)
     given.finish(told, 0, 0.5)
@@ -64,19 +57,15 @@ def test_the_end_of_a_search_is_final_and_the_refusal_says_how_to_go_on(
     event = the(CommandRefused, answered(told, published(2, kind.wire_type(), body)))
     assert event.code == "already_terminal"
     assert "trackside replay fork" in event.message
-
-
-@pytest.mark.parametrize(("kind", "body"), CHANGES[:-1], ids=lambda found: getattr(found, "__name__", ""))
-def test_a_search_that_is_being_stopped_changes_no_more(kind: type[Any], body: dict[str, Any]) -> None:
     told = given.search_running()
     suggest(told, 0)
     told.tell(STOP)
     react(told)
-    assert refused(told, 2, kind, **body)[0] in ("is_stopping", "already_terminal")
+    if kind is not messages.StopTrial:
+        assert refused(told, 2, kind, **body)[0] in ("is_stopping", "already_terminal")
 
 
 def test_a_ping_is_answered_and_changes_nothing() -> None:
-    """D21."""
     told = given.search_running()
     before = told.search.changes, list(told.search.opened)
     assert command(told, 2, Ping) == []
@@ -87,36 +76,26 @@ def test_a_ping_is_answered_and_changes_nothing() -> None:
 
 
 def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
-    """D10."""
     told = given.search_running()
-    assert command(told, 2, messages.RequestTrials, count=1) == [
-        messages.TrialsRequested(command_id="c-2", change=1, count=1)
-    ]
-    assert command(told, 3, messages.RequestTrials, count=99) == [
-        messages.TrialsRequested(command_id="c-3", change=2, count=4)
-    ]
-    told = given.search_running(max_trials=1)
-    suggest(told, 0)
-    assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
-    told = given.search_running()
-    suggest(told, 0)
-    told.tell(*suggestions.exhausted(told.search, 2))
-    assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
+    for at, (count, begun) in enumerate(((1, 1), (99, 4)), 2):
+        event = the(messages.TrialsRequested, command(told, at, messages.RequestTrials, count=count))
+        assert (event.command_id, event.change, event.count) == (f"c-{at}", at - 1, begun)
+    for exhausted in (False, True):
+        told = given.search_running(max_trials=4 if exhausted else 1)
+        suggest(told, 0)
+        told.tell(*(suggestions.exhausted(told.search, 2) if exhausted else []))
+        assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
 
 
-def test_another_space_has_the_next_version_and_the_same_one_again_changes_nothing() -> None:
-    """D12."""
+def test_another_space_has_the_next_version_and_one_the_tuner_cannot_search_is_refused() -> None:
     told = given.search_running()
     event = the(messages.SearchSpaceUpdated, command(told, 2, messages.UpdateSearchSpace, space=WIDER))
     assert (event.space_version, event.change) == (2, 1)
-    assert command(told, 3, messages.UpdateSearchSpace, space=WIDER) == []
+    assert command(told, 3, messages.UpdateSearchSpace, space=WIDER) == [], "the same one again"
     suggest(told, 0)
     suggestion = told.records[-2].message
     assert isinstance(suggestion, messages.TrialSuggested)
     assert suggestion.space_version == 2
-
-
-def test_a_space_that_the_tuner_cannot_search_is_refused_with_the_place() -> None:
     told = given.Told()
     answered(told, published(1, body={**SPEC, "tuner": {"name": "cma-es"}}))
     choice = {"opt": {"type": "choice", "values": ["a", "b"]}}
@@ -124,31 +103,20 @@ def test_a_space_that_the_tuner_cannot_search_is_refused_with_the_place() -> Non
 
 
 def test_imported_trials_are_recorded_once() -> None:
-    """D13."""
     told = given.search_running()
     suggest(told, 0)
-    trials = [
-        {"parameters": {"lr": 0.5}, "value": 1.0},
-        {"parameters": {"lr": 0.5}, "value": 2.0},
-        {"parameters": {"lr": 0.0}, "value": 1.0},
-    ]
+    past = ((0.5, 1.0), (0.5, 2.0), (0.0, 1.0))
+    trials = [{"parameters": {"lr": lr}, "value": value} for lr, value in past]
     event = the(messages.TrialsImported, command(told, 2, messages.ImportTrials, trials=trials))
     assert [(past.parameters, past.value) for past in event.trials] == [({"lr": 0.5}, 1.0)]
     assert command(told, 3, messages.ImportTrials, trials=trials) == []
     assert [past.at for past in told.search.imported] == [told.records[-3].offset]
-
-
-def test_an_imported_trial_that_is_none_of_the_space_is_refused_with_its_place() -> None:
-    told = given.search_running()
-    trials = [{"parameters": {"lr": 0.5}, "value": 1.0}, {"parameters": {"lr": 5.0}, "value": 1.0}]
-    assert refused(told, 2, messages.ImportTrials, trials=trials) == (
-        "bad_parameters",
-        "$.trials[1].parameters.lr",
-    )
+    outside = [trials[0], {"parameters": {"lr": 5.0}, "value": 1.0}]
+    found = refused(told, 4, messages.ImportTrials, trials=outside)
+    assert found == ("bad_parameters", "$.trials[1].parameters.lr")
 
 
 def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more() -> None:
-    """D14."""
     told = given.search_running(max_trials=2)
     events = answered(
         told, published(2, messages.AddTrial.wire_type(), {"parameters": {"lr": 9.0}, "outside": True})
@@ -164,7 +132,6 @@ def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more
 
 
 def test_limits_that_are_left_out_stay_and_are_removed_by_name() -> None:
-    """D26."""
     told = given.search_running(goal=0.9)
     (event,) = command(told, 2, messages.UpdateSearch, max_trials=9, max_duration_s=60)
     expected = {"concurrency": 2, "max_trials": 9, "max_duration_s": 60.0, "goal": 0.9}
@@ -176,58 +143,43 @@ def test_limits_that_are_left_out_stay_and_are_removed_by_name() -> None:
 
 
 def test_pausing_twice_and_resuming_what_runs_changes_nothing() -> None:
-    told = given.search_running()
-    assert command(told, 2, messages.ResumeSearch) == []
-    assert [type(event) for event in command(told, 3, messages.PauseSearch)] == [messages.SearchPaused]
-    assert command(told, 4, messages.PauseSearch) == []
-    assert [type(event) for event in command(told, 5, messages.ResumeSearch)] == [messages.SearchResumed]
+    told, pause, resume = given.search_running(), messages.PauseSearch, messages.ResumeSearch
+    written = [command(told, at, kind) for at, kind in enumerate((resume, pause, pause, resume), 2)]
+    kinds = [[type(event) for event in events] for events in written]
+    assert kinds == [[], [messages.SearchPaused], [], [messages.SearchResumed]]
 
 
 def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_it_goes_on() -> None:
-    """D29."""
     told = given.task_active()
     told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
     assert [type(event) for event in react(told)] == [CommandAccepted, messages.SearchPaused]
-    assert react(told) == [TaskHeld(task_id=given.task_id(0), hold=1)]
-    assert react(told) == []
+    assert (react(told), react(told)) == ([TaskHeld(task_id=given.task_id(0), hold=1)], [])
     told.tell(given.ended(AttemptEnd.PREEMPTED))
     assert react(told) == []
     told.tell(published(3, messages.ResumeSearch.wire_type(), {}))
     react(told)
     assert react(told) == [TaskReleased(task_id=given.task_id(0), hold=1)]
-    told.tell(given.assigned(placement=2))
-    told.tell(given.begun(placement=2))
-    told.tell(given.report(0, 0.5, final=True, placement=2))
-    told.tell(given.ended(placement=2))
+    told.each(given.assigned(placement=2), given.begun(placement=2))
+    told.each(given.report(0, 0.5, final=True, placement=2), given.ended(placement=2))
     assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.SUCCEEDED, value=0.5)]
     assert len(told.search.trials) == 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "body", "follows"),
-    [
+def test_what_is_held_is_released_to_finish_and_not_by_a_stop() -> None:
+    for kind, body, follows in (
         (messages.PauseSearch, {"running": "finish"}, TaskReleased(task_id=given.task_id(0), hold=1)),
         (messages.StopSearch, {}, TaskStopRequested(task_id=given.task_id(0), reason="user")),
-    ],
-)
-def test_what_is_held_is_released_by_a_pause_that_lets_it_finish_and_not_by_a_stop(
-    kind: type[Any], body: dict[str, Any], follows: Event
-) -> None:
-    told = given.task_active() if body else given.task_queued()
-    steps: tuple[tuple[type[Any], dict[str, Any]], ...] = (
-        (messages.PauseSearch, {"running": "return"}),
-        (kind, body),
-    )
-    for at, (wanted, fields) in enumerate(steps, 2):
-        told.tell(published(at, wanted.wire_type(), fields))
+    ):
+        told = given.task_active() if body else given.task_queued()
+        told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
         react(told)
-        if at == 2:
-            react(told)
-    assert react(told) == [follows]
+        react(told)
+        told.tell(published(3, kind.wire_type(), body))
+        react(told)
+        assert react(told) == [follows]
 
 
 def test_a_trial_that_a_user_stops_is_canceled_and_the_search_goes_on() -> None:
-    """D22."""
     told = given.task_active()
     stop = TaskStopRequested(task_id=given.task_id(0), reason="user")
     assert command(told, 2, messages.StopTrial, trial=0) == [stop]
@@ -242,8 +194,7 @@ def test_a_trial_that_a_user_stops_is_canceled_and_the_search_goes_on() -> None:
 def test_a_final_value_that_is_in_the_log_before_a_stop_counts() -> None:
     """D6: a stop drains to a recorded point."""
     told = given.task_active()
-    told.tell(given.report(3, 0.75, final=True))
-    told.tell(published(2, "trackside.stop-search.v1", {}))
+    told.each(given.report(3, 0.75, final=True), published(2, "trackside.stop-search.v1", {}))
     react(told)
     react(told)
     told.tell(given.ended(AttemptEnd.CANCELLED))
@@ -290,8 +241,7 @@ def test_a_limit_that_the_log_found_too_early_is_said_again_a_little_later() -> 
     found.set("s", 100)
     found.set("other", None)
     assert (found.next_ms(), found.pop_due(99, lambda _: False)) == (100, [])
-    assert found.pop_due(100, lambda _: True) == []
-    assert found.pop_due(120, lambda _: False) == ["s"]
+    assert (found.pop_due(100, lambda _: True), found.pop_due(120, lambda _: False)) == ([], ["s"])
     found.set("s", 100)
     assert (found.next_ms(), found.pop_due(121, lambda _: False)) == (120 + AGAIN_MS, [])
     found.set("s", 110)

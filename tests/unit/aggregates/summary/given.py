@@ -11,14 +11,12 @@ DIRECTORY = messages.SummaryJobSpec(base="/data", path="runs/1")
 
 
 def found(spec: messages.SummaryJobSpec = DIRECTORY) -> Told:
-    """Tells of a job that has no files yet."""
     told = Told()
     told.tell(received(), accepted(), messages.SummaryJobFound(command_id="c-1", job=spec))
     return told
 
 
 def tell(told: Told, *events: Event) -> list[Outcome]:
-    """Tells of a job; numbers what a reader writes without a number as the next one."""
     outcomes = []
     for event in events:
         if getattr(event, "sequence", None) == 0:
@@ -28,21 +26,17 @@ def tell(told: Told, *events: Event) -> list[Outcome]:
 
 
 def indexed(begin: int, end: int, file: str = A, sequence: int = 0) -> messages.SummaryFileIndexed:
-    """Returns that so many bytes of a file are indexed."""
     return messages.SummaryFileIndexed(sequence=sequence, file=file, begin=begin, end=end, records=1)
 
 
 def quarantined(offset: int, file: str = A) -> messages.SummaryFileQuarantined:
-    """Returns that a file can't be read from there on."""
     code = "damaged_record"
     return messages.SummaryFileQuarantined(sequence=0, file=file, offset=offset, code=code, again_at_ms=5_000)
 
 
 def replaced(file: str = A) -> messages.SummaryFileReplaced:
-    """Returns that a file is another one now."""
     return messages.SummaryFileReplaced(sequence=0, file=file)
 
 
 def vanished() -> messages.SummaryJobVanished:
-    """Returns that the directory is gone."""
     return messages.SummaryJobVanished(sequence=0)

@@ -46,7 +46,6 @@ REGISTER = RegisterSummaryDirectory(base="/data", path="runs/1")
 
 
 def decided(stream: Stream, command: Command) -> Any:
-    """Returns what is decided about a command."""
     handler = AGGREGATES.by_kind["summary"].commands[type(command)]
     return handler(stream, command, "c-9", NO_LOOKUP)
 
@@ -55,19 +54,13 @@ def nothing(stream_id: str = "summary-1") -> Stream:
     return Stream(stream_id, 0)
 
 
-def test_a_directory_is_registered_once() -> None:
-    events = decided(nothing(), REGISTER)
-    assert [type(event) for event in events] == [SummaryJobFound]
+def test_a_directory_is_registered_once_under_an_id_of_its_own() -> None:
+    assert [type(event) for event in decided(nothing(), REGISTER)] == [SummaryJobFound]
     assert decided(found().stream, REGISTER) == []
     other = decided(found().stream, RegisterSummaryDirectory(base="/data", path="runs/2"))
-    assert isinstance(other, Problem)
-    assert other.code == "already_exists"
-
-
-def test_ids_differ_for_other_bases_and_paths_and_for_tasks() -> None:
+    assert isinstance(other, Problem) and other.code == "already_exists"
     ids = {directory_job_id(b"/a", b"b/c"), directory_job_id(b"/a/b", b"c"), task_job_id("b/c")}
-    assert len(ids) == 3
-    assert directory_job_id(b"/a", b"\xff") == directory_job_id(b"/a", b"\xff")
+    assert (len(ids), directory_job_id(b"/a", b"\xff")) == (3, directory_job_id(b"/a", b"\xff"))
 
 
 @pytest.mark.parametrize(
@@ -83,35 +76,30 @@ def test_only_quarantined_files_are_retried_and_an_unknown_one_is_refused_with_t
     told = found()
     tell(told, indexed(0, 10), indexed(0, 4, "other"), quarantined(10))
     (event,) = decided(told.stream, RetrySummaryFile())
-    assert (event.file, event.change) == (A, 1)
-    assert decided(told.stream, RetrySummaryFile(file="other")) == []
+    assert (event.file, event.change, decided(told.stream, RetrySummaryFile(file="other"))) == (A, 1, [])
     problem = decided(told.stream, RetrySummaryFile(file="othr"))
     assert problem.code == "unknown_summary_file"
     assert "other" in problem.message
 
 
-def test_the_first_annotation_of_a_task_begins_its_job() -> None:
-    stream = nothing(task_job_id("s.1"))
-    events = decided(stream, AnnotateSummaryJob(task=TASK, tag=3, remark="baseline"))
-    assert [type(event) for event in events] == [SummaryJobFound, SummaryJobAnnotated]
-    assert (events[1].change, events[1].tag, events[1].remark) == (1, 3, "baseline")
-    problem = decided(nothing("elsewhere"), AnnotateSummaryJob(task=TASK, tag=3))
+@pytest.mark.parametrize("tag", [3, None])
+def test_the_first_annotation_of_a_task_or_that_it_is_loaded_begins_its_job(tag: int | None) -> None:
+    def command(task: Any) -> Command:
+        return AnnotateSummaryJob(task=task, tag=tag, remark="base") if tag else CacheTrainJob(task=task)
+
+    first, *changed = decided(nothing(task_job_id("s.1")), command(TASK))
+    assert (type(first), first.job.task) == (SummaryJobFound, TASK)
+    annotated = SummaryJobAnnotated(command_id="c-9", change=1, tag=3, remark="base")
+    assert changed == ([annotated] if tag else [])
+    problem = decided(nothing("elsewhere"), command(TASK))
     assert problem.code == "unknown_summary"
     assert task_job_id("s.1") in problem.message
-
-
-def test_the_job_of_a_task_that_nobody_has_annotated_is_loaded() -> None:
-    """S5: its stream begins; one that has begun stays as it is."""
-    stream = nothing(task_job_id("s.1"))
-    (event,) = decided(stream, CacheTrainJob(task=TASK))
-    assert (type(event), event.job.task) == (SummaryJobFound, TASK)
-    assert decided(nothing("elsewhere"), CacheTrainJob(task=TASK)).code == "unknown_summary"
-    assert decided(found().stream, CacheTrainJob()) == []
-    assert decided(found().stream, CacheTrainJob(task=TASK)).code == "unknown_summary"
+    begun = found().stream
+    assert decided(begun, CacheTrainJob()) == [], "one that has begun stays as it is"
+    assert decided(begun, CacheTrainJob(task=TASK)).code == "unknown_summary"
 
 
 def test_an_annotation_keeps_what_it_does_not_name() -> None:
-    """S22."""
     told = found()
     told.tell(SummaryJobAnnotated(command_id="c-2", change=1, tag=3, remark="baseline"))
     (event,) = decided(told.stream, AnnotateSummaryJob(tag=0))
@@ -123,13 +111,11 @@ def test_an_annotation_keeps_what_it_does_not_name() -> None:
 
 @pytest.mark.parametrize(("tag", "remark"), [(11, None), (-1, None), (None, "x" * 129), (True, None)])
 def test_a_tag_over_10_and_a_remark_over_128_characters_are_refused(tag: Any, remark: Any) -> None:
-    """S22."""
     with pytest.raises(ValueError, match=r"tag|remark"):
         AnnotateSummaryJob(tag=tag, remark=remark)
 
 
 def test_a_job_is_deleted_once_and_restored_once() -> None:
-    """S13."""
     told = found()
     (deleted,) = decided(told.stream, DeleteSummaryJob(reason="wrong"))
     assert (type(deleted), deleted.reason) == (SummaryJobDeleted, "wrong")
@@ -157,25 +143,15 @@ def job(told: object) -> Summary:
 @pytest.mark.parametrize(
     ("event", "outcome"),
     [
-        (indexed(10, 20), Outcome.APPLIED),
-        (indexed(0, 10), Outcome.OVERTAKEN),
-        (indexed(5, 20), Outcome.OVERTAKEN),
-        (indexed(11, 20), Outcome.OVERTAKEN),
-        (indexed(10, 10), Outcome.OVERTAKEN),
-        (indexed(10, 20, sequence=1), Outcome.DUPLICATE),
-        (indexed(10, 20, sequence=3), Outcome.OVERTAKEN),
-        (indexed(0, 5, B), Outcome.APPLIED),
-        (indexed(0, 0, B), Outcome.APPLIED),
-        (indexed(5, 9, B), Outcome.OVERTAKEN),
-        (replaced(), Outcome.APPLIED),
-        (replaced(B), Outcome.OVERTAKEN),
-        (quarantined(10), Outcome.APPLIED),
-        (quarantined(9), Outcome.OVERTAKEN),
-        (quarantined(0, B), Outcome.OVERTAKEN),
-        (RETRIED, Outcome.OVERTAKEN),
-        (vanished(), Outcome.APPLIED),
-        (RESTORED, Outcome.OVERTAKEN),
-        (DELETED, Outcome.APPLIED),
+        *((indexed(10, 20), Outcome.APPLIED), (indexed(0, 10), Outcome.OVERTAKEN)),
+        *((indexed(5, 20), Outcome.OVERTAKEN), (indexed(11, 20), Outcome.OVERTAKEN)),
+        *((indexed(10, 10), Outcome.OVERTAKEN), (indexed(10, 20, sequence=1), Outcome.DUPLICATE)),
+        *((indexed(10, 20, sequence=3), Outcome.OVERTAKEN), (indexed(0, 5, B), Outcome.APPLIED)),
+        *((indexed(0, 0, B), Outcome.APPLIED), (indexed(5, 9, B), Outcome.OVERTAKEN)),
+        *((replaced(), Outcome.APPLIED), (replaced(B), Outcome.OVERTAKEN)),
+        *((quarantined(10), Outcome.APPLIED), (quarantined(9), Outcome.OVERTAKEN)),
+        *((quarantined(0, B), Outcome.OVERTAKEN), (RETRIED, Outcome.OVERTAKEN)),
+        *((vanished(), Outcome.APPLIED), (RESTORED, Outcome.OVERTAKEN), (DELETED, Outcome.APPLIED)),
         (SummaryJobAnnotated(command_id="c-5", change=1, tag=3), Outcome.APPLIED),
         (SummaryJobAnnotated(command_id="c-5", change=2, tag=3), Outcome.OVERTAKEN),
         (SummaryJobFound(command_id="c-6", job=SummaryJobSpec(base="x", path="y")), Outcome.DUPLICATE),
@@ -185,22 +161,16 @@ def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None
     told = found()
     tell(told, indexed(0, 10))
     before = repr(job(told))
-    assert tell(told, event) == [outcome]
-    assert (repr(job(told)) != before) == (outcome is Outcome.APPLIED)
+    assert (tell(told, event), repr(job(told)) != before) == ([outcome], outcome is Outcome.APPLIED)
 
 
 def test_files_are_numbered_in_the_order_of_the_log_and_a_replaced_one_anew() -> None:
-    told = found()
-    tell(told, indexed(0, 10), indexed(0, 0, B), replaced(), indexed(0, 7))
+    told, first = found(), indexed(0, 10, sequence=1)
+    assert tell(told, first, indexed(0, 0, B), replaced()) == [Outcome.APPLIED] * 3
+    assert (tell(told, first), job(told).files[A].end) == ([Outcome.DUPLICATE], 0)
+    tell(told, indexed(0, 7))
     files = job(told).files
     assert {name: (file.number, file.end) for name, file in files.items()} == {A: (3, 7), B: (2, 0)}
-
-
-def test_what_was_indexed_of_a_file_has_no_second_effect_after_it_was_replaced() -> None:
-    told = found()
-    first = indexed(0, 10, sequence=1)
-    assert tell(told, first, replaced(), first) == [Outcome.APPLIED, Outcome.APPLIED, Outcome.DUPLICATE]
-    assert job(told).files[A].end == 0
 
 
 def test_a_quarantined_file_is_read_again_on_command_and_well_once_it_is_indexed_further() -> None:
@@ -217,23 +187,23 @@ def test_a_quarantined_file_is_read_again_on_command_and_well_once_it_is_indexed
 
 
 def test_nothing_of_a_deleted_job_is_indexed_until_it_is_restored() -> None:
-    """S13."""
     told = found()
     tell(told, indexed(0, 10), DELETED)
     assert tell(told, indexed(10, 20), vanished()) == [Outcome.OVERTAKEN] * 2
     assert tell(told, RESTORED, indexed(10, 20)) == [Outcome.APPLIED] * 2
 
 
-def test_a_directory_that_vanished_is_active_again_with_its_next_bytes() -> None:
+def test_a_directory_that_vanished_is_active_again_with_its_next_bytes_and_a_task_has_no_files() -> None:
     told = found()
     tell(told, indexed(0, 10), vanished())
     assert tell(told, vanished()) == [Outcome.OVERTAKEN]
     tell(told, indexed(10, 11))
     assert job(told).status.value == "ACTIVE"
+    told = found(SummaryJobSpec(task=TASK))
+    assert tell(told, indexed(0, 10), vanished()) == [Outcome.OVERTAKEN] * 2
 
 
 def test_what_is_as_it_was_again_needs_no_new_bytes() -> None:
-    """S18."""
     told = found()
     tell(told, indexed(0, 10), quarantined(10))
     assert tell(told, indexed(10, 10)) == [Outcome.APPLIED]
@@ -241,13 +211,7 @@ def test_what_is_as_it_was_again_needs_no_new_bytes() -> None:
     assert job(told).files[A].status is SummaryFileStatus.INDEXED
     tell(told, vanished())
     assert tell(told, indexed(9, 9)) == [Outcome.OVERTAKEN]
-    assert tell(told, indexed(10, 10)) == [Outcome.APPLIED]
-    assert job(told).status.value == "ACTIVE"
-
-
-def test_the_job_of_a_task_has_no_files() -> None:
-    told = found(SummaryJobSpec(task=TASK))
-    assert tell(told, indexed(0, 10), vanished()) == [Outcome.OVERTAKEN] * 2
+    assert (tell(told, indexed(10, 10)), job(told).status.value) == ([Outcome.APPLIED], "ACTIVE")
 
 
 def test_a_job_has_a_limit_of_files() -> None:

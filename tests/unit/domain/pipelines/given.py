@@ -23,30 +23,25 @@ TEMPLATES = st.recursive(
 
 
 def step(name: str, **fields: Any) -> dict[str, Any]:
-    """Returns a step, a task unless `fields` say otherwise."""
     own = {} if fields.keys() & {"task_type", "kind", "gate"} else {"task_type": "digits"}
     return {"name": name, **own, **fields}
 
 
 def pipeline(*steps: dict[str, Any], **fields: Any) -> PipelineSpec:
-    """Returns a pipeline as it is read from JSON."""
     return PipelineSpec.model_validate({"steps": list(steps), **fields})
 
 
 def compiled(*steps: dict[str, Any], **fields: Any) -> PipelineSpec:
-    """Returns a compiled pipeline."""
     found = compile_pipeline(pipeline(*steps, **fields))
     assert isinstance(found, CompiledPipeline), found
     return found.pipeline
 
 
 def problems(*steps: dict[str, Any], **fields: Any) -> tuple[Problem, ...]:
-    """Returns the problems of a pipeline that has some."""
     found = compile_pipeline(pipeline(*steps, **fields))
     assert not isinstance(found, CompiledPipeline)
     return found
 
 
 def places(*steps: dict[str, Any], **fields: Any) -> set[tuple[str, str]]:
-    """Returns codes and paths of the problems of a pipeline."""
     return {(problem.code, problem.path) for problem in problems(*steps, **fields)}

@@ -50,9 +50,8 @@ def test_an_expression_has_its_value(text: str, value: object) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_only_keys_of_objects_and_indexes_of_lists_are_attributes() -> None:
+    for text in (
         *(
             "a.__class__",
             "a.result.text.upper",
@@ -62,11 +61,9 @@ def test_an_expression_has_its_value(text: str, value: object) -> None:
         ),
         *("a.result.list['0']", "a.result.list[true]", "a.result.x.real", "n.x", "steps['a']"),
         *("a.result.list[3]", "a.result.text[-4]", "a.result[0]"),
-    ],
-)
-def test_only_keys_of_objects_and_indexes_of_lists_are_attributes(text: str) -> None:
-    with pytest.raises(MissingValueError):
-        expressions.evaluate(text, NAMES)
+    ):
+        with pytest.raises(MissingValueError):
+            expressions.evaluate(text, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +88,8 @@ def test_what_python_has_besides_is_not_available_and_no_nesting_overflows_the_s
         expressions.paths_of(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_values_that_do_not_go_with_each_other_are_an_error_of_the_expression() -> None:
+    for text in (
         *(
             "nothing",
             "__builtins__",
@@ -107,49 +103,38 @@ def test_what_python_has_besides_is_not_available_and_no_nesting_overflows_the_s
         ),
         *("1 in 2", "len(1)", "len()", "max()", "min(n)", "sum(a.result.text)", "a.result.list in a.result"),
         *("1e999", "1e308 * 10", "1e999 - 1e999", "a.result", "a.result.list", "big * 2"),
-    ],
-)
-def test_values_that_do_not_go_with_each_other_are_an_error_of_the_expression(text: str) -> None:
-    with pytest.raises(expressions.ExpressionError) as caught:
-        expressions.evaluate(text, NAMES)
-    assert caught.value.code == "bad_expression"
+    ):
+        with pytest.raises(expressions.ExpressionError) as caught:
+            expressions.evaluate(text, NAMES)
+        assert caught.value.code == "bad_expression"
 
 
-def test_an_expression_has_at_most_a_thousand_characters() -> None:
+def test_an_expression_has_at_most_a_thousand_characters_and_thirty_levels() -> None:
     assert expressions.evaluate("1" + " " * (expressions.MAX_CHARACTERS - 1), {}) == 1
+    assert expressions.evaluate("-" * (expressions.MAX_DEPTH - 1) + "1", {}) == -1
     with pytest.raises(expressions.ExpressionError, match="1,001 characters") as caught:
         expressions.check_expression("1" + " " * expressions.MAX_CHARACTERS)
     assert caught.value.code == "expression_too_long"
-
-
-def test_an_expression_has_at_most_thirty_levels() -> None:
-    assert expressions.evaluate("-" * (expressions.MAX_DEPTH - 1) + "1", {}) == -1
+    deep = expressions.MAX_DEPTH
     for text in (
-        "-" * expressions.MAX_DEPTH + "1",
-        "a" + ".b" * expressions.MAX_DEPTH,
-        "1" + "+1" * expressions.MAX_DEPTH,
-        "not " * 240 + "1",
-        "max(" * expressions.MAX_DEPTH + "1" + ")" * expressions.MAX_DEPTH,
-        "a" + "[0]" * expressions.MAX_DEPTH,
+        *("-" * deep + "1", "a" + ".b" * deep, "1" + "+1" * deep, "not " * 240 + "1", "a" + "[0]" * deep),
+        "max(" * deep + "1" + ")" * deep,
     ):
         with pytest.raises(expressions.ExpressionError) as caught:
             expressions.check_expression(text)
         assert caught.value.code == "expression_too_deep", text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_costly_expression_is_refused_before_it_costs_anything() -> None:
+    for text in (
         *("'x' * 1000000000", "wide * 1000000", "long * wide", "wide * long", "wide + wide"),
         *("len(sum(lists, wide)) > 0", "big" + " * big" * 25 + " > 0", "long" + " + long" * 25),
         "max(" + ("big" + "*big" * 8 + ", ") * 20 + "big" + "*big" * 17 + ")",
-    ],
-)
-def test_a_costly_expression_is_refused_before_it_costs_anything(text: str) -> None:
-    before = time.process_time()
-    with pytest.raises(expressions.ExpressionError):
-        expressions.evaluate(text, NAMES)
-    assert time.process_time() - before < 0.2
+    ):
+        before = time.process_time()
+        with pytest.raises(expressions.ExpressionError):
+            expressions.evaluate(text, NAMES)
+        assert time.process_time() - before < 0.2
 
 
 def test_the_costliest_expressions_over_long_lists_take_little_time() -> None:

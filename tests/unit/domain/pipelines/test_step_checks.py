@@ -92,29 +92,22 @@ def test_a_text_with_the_beginning_of_a_reference_is_the_value_of_a_parameter() 
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        *(
-            ({name: ["prepare"]}, f"unknown field {name!r}; did you mean {ours!r}?")
-            for name, ours in STEP_NAMES.items()
-        ),
+def test_a_field_that_steps_have_elsewhere_is_refused_with_the_one_they_have_here() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"inputs": ["prepare"]}, "did you mean 'needs'? inputs are artifacts"),
         ({"inputs": "prepare"}, "such as {data: ${STEP.artifacts.data}}, got str"),
-    ],
-)
-def test_a_field_that_steps_have_elsewhere_is_refused_with_the_one_they_have_here(
-    fields: dict[str, Any], expected: str
-) -> None:
-    steps = [step("prepare"), step("train", **fields)]
-    found = command_of(StartPipelineRun.wire_type(), {"pipeline": {"steps": steps}})
-    assert isinstance(found, Problem)
-    assert found.path == f"$.pipeline.steps[1].{next(iter(fields))}"
-    assert expected in found.message
+    ]
+    for name, ours in STEP_NAMES.items():
+        cases.append(({name: ["prepare"]}, f"unknown field {name!r}; did you mean {ours!r}?"))
+    for fields, expected in cases:
+        steps = [step("prepare"), step("train", **fields)]
+        found = command_of(StartPipelineRun.wire_type(), {"pipeline": {"steps": steps}})
+        assert isinstance(found, Problem)
+        assert found.path == f"$.pipeline.steps[1].{next(iter(fields))}"
+        assert expected in found.message
 
 
 def test_each_kind_of_reference_is_accepted() -> None:
-    """P7, P31."""
     compiled(
         step("a"),
         step(
@@ -175,7 +168,6 @@ def test_an_expression_that_names_nothing_is_refused(text: str, code: str, expec
 
 
 def misread(*steps: dict[str, Any]) -> Problem:
-    """Returns the problem of a pipeline that can't be read."""
     with pytest.raises(ValidationError) as caught:
         pipeline(*steps)
     [problem] = problems_of(caught.value, (), {"steps": list(steps)})
@@ -191,13 +183,19 @@ def test_a_reserved_or_dotted_name_is_refused(name: str) -> None:
     assert problem.code in REFUSAL_CODES
 
 
-def test_a_pipeline_without_steps_and_one_name_instead_of_a_list_of_needs_are_refused() -> None:
-    """An empty one "succeeded" in the original."""
+def test_a_pipeline_has_steps_each_with_a_kind_and_lists_of_needs_and_of_so_many_items_at_most() -> None:
+    """An empty one "succeeded" in the original, where neither an id nor a name was an error."""
     problem = misread()
     assert (problem.code, problem.path) == ("bad_length", "$.steps")
     problem = misread(step("a"), step("b", needs="a"))
     assert (problem.code, problem.path) == ("wrong_type", "$.steps[1].needs")
     assert problem.message.startswith("expected a list of steps, such as [a], or an object with all")
+    assert [problem.code for problem in problems({"name": "a"})] == ["bad_step"]
+    assert places(step("a"), defaults={"service": True}) == {("bad_service", "$.defaults.service")}
+    compiled(step("a", each=list(range(10_000))))
+    [problem] = problems(step("a", each=list(range(10_001))))
+    assert (problem.code, problem.path) == ("too_many_items", "$.steps[0].each")
+    assert "10,001" in problem.message
 
 
 def test_steps_share_no_defaults() -> None:
@@ -232,8 +230,7 @@ def test_steps_share_no_defaults() -> None:
         ({"each": [1], "repeat": {"until": "true", "times": 1}}, ("bad_step", ".repeat")),
         ({"each": "x"}, ("wrong_type", ".each")),
         ({"each": "${pipeline.x} y"}, ("wrong_type", ".each")),
-        ({"each": {"x": 1}}, ("wrong_type", ".each")),
-        ({"each": 3}, ("wrong_type", ".each")),
+        *(({"each": {"x": 1}}, ("wrong_type", ".each")), ({"each": 3}, ("wrong_type", ".each"))),
         ({"each": ["${item}"]}, ("bad_reference", ".each[0]")),
         ({"queue": {"x": 1}}, ("wrong_type", ".queue")),
         ({"queue": "a b"}, ("bad_identifier", ".queue")),
@@ -244,17 +241,13 @@ def test_steps_share_no_defaults() -> None:
         ({"inputs": {"m": {**ARTIFACT, "sha256": "x"}}}, ("bad_digest", ".inputs.m.sha256")),
     ],
 )
-def test_what_does_not_go_with_a_kind_of_step_is_refused(
-    fields: dict[str, Any], place: tuple[str, str]
-) -> None:
-    """P4, P9."""
+def test_what_does_not_go_with_a_kind_of_step_is_refused(fields: dict[str, Any], place: Any) -> None:
     assert places(step("a", **fields), parameters={"x": {"default": 1}}) == {
         (place[0], f"$.steps[0]{place[1]}")
     }
 
 
 def test_an_input_is_an_artifact_or_a_template_of_one_and_whole_values_may_be_references() -> None:
-    """P32."""
     part = ARTIFACT | {"uri": "${a.result.uri}", "size_bytes": "${a.result.size}"}
     inputs = {"whole": ARTIFACT, "part": part, "all": "${a.artifacts.model}"}
     compiled(
@@ -265,16 +258,3 @@ def test_an_input_is_an_artifact_or_a_template_of_one_and_whole_values_may_be_re
         step("e", each="${a.result.items}", parameters={"x": "${item}"}),
         step("f", kind="search", spec="${a.result.spec}"),
     )
-
-
-def test_ten_thousand_items_are_allowed_and_one_more_is_not() -> None:
-    compiled(step("a", each=list(range(10_000))))
-    [problem] = problems(step("a", each=list(range(10_001))))
-    assert (problem.code, problem.path) == ("too_many_items", "$.steps[0].each")
-    assert "10,001" in problem.message
-
-
-def test_a_step_without_a_kind_and_one_that_would_be_a_service_are_refused() -> None:
-    """P4, P9: neither an id nor a name was an error of the original's."""
-    assert [problem.code for problem in problems({"name": "a"})] == ["bad_step"]
-    assert places(step("a"), defaults={"service": True}) == {("bad_service", "$.defaults.service")}
