@@ -57,7 +57,6 @@ def policy(
     limits: dict[str, int] | None = None,
     **admission: Any,
 ) -> SchedulingPolicy:
-    """Returns a policy, by default without look-ahead; `admission` are admission limits."""
     return SchedulingPolicy(
         placement_rules=PlacementRules(AdmissionLimits(**admission), order),
         ageing_ms=int(ageing_s * 1000),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.domain.given import Told, adopted, submitted, suggested, task_active
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
-from tests.unit.scheduler.test_service import FACTS, TOPICS, ServiceHarness
+from tests.unit.scheduler.test_service import TOPICS, ServiceHarness
 from trackside.contracts.device_commands import StopTask
 from trackside.contracts.fleet import SchedulerHeartbeat, WorkerHeartbeat, WorkerLeft, WorkerLost
 from trackside.contracts.tasks import AttemptEnded, TaskStopRequested
@@ -27,7 +27,6 @@ def task_adopted() -> Told:
 
 
 def lost(told: Told, fleet: Fleet, is_silent: Callable[[str], bool] = lambda _: False) -> list[str]:
-    """Returns the incarnations whose attempts are lost."""
     found = decide.lost_attempts(cluster_of(told), fleet, told.streams.positions, is_silent=is_silent)
     events = [event for _, proposal in found for event in proposal.events]
     return [event.incarnation for event in events if isinstance(event, AttemptEnded)]
@@ -81,19 +80,13 @@ class AdoptionHarness(ServiceHarness):
         for _ in range(passed_ms // 1_000):
             self._time_ms += 1_000
             self.fold(TOPICS.heartbeats.name, own, self._time_ms)
-            decided = [
-                event for decision in self.scheduler.decide(FACTS) for event in decision.proposal.events
-            ]
-            found = [event.incarnation for event in decided if isinstance(event, AttemptEnded)]
-            if found:
+            if found := [event.incarnation for event in self.decided(AttemptEnded)]:
                 return found
         return []
 
 
 @pytest.mark.parametrize("gone", [LOST, WorkerLeft(worker_id="w1", incarnation="i-1"), None])
-def test_what_adopts_and_never_joins_has_one_lease(
-    gone: WorkerLost | WorkerLeft | None,
-) -> None:
+def test_what_adopts_and_never_joins_has_one_lease(gone: WorkerLost | WorkerLeft | None) -> None:
     harness = AdoptionHarness()
     assert harness.lost_within(2_000) == []
     harness.adopt()

@@ -8,13 +8,8 @@ from trackside.domain.task import TaskState
 
 def kill_at_limit(harness: SchedulerHarness, task_id: str, gib: float, peak: float = 0) -> None:
     """Ends an attempt as its worker does whose task was killed at its memory limit."""
-    harness.end(
-        task_id,
-        AttemptEnd.OOM_HOST,
-        limit="max_memory",
-        limit_bytes=int(gib * GIB),
-        peak_memory_bytes=int((peak or gib) * GIB),
-    )
+    said = {"limit_bytes": int(gib * GIB), "peak_memory_bytes": int((peak or gib) * GIB)}
+    harness.end(task_id, AttemptEnd.OOM_HOST, limit="max_memory", **said)
 
 
 def test_t17_a_default_is_cut_to_what_the_catalogue_of_the_worker_allows() -> None:
@@ -45,18 +40,15 @@ def test_t17_what_was_learned_or_raised_is_cut_to_the_largest_limit() -> None:
     harness.place("a", kind="gpu")
     harness.end("a", peak_memory_bytes=GIB, peak_cuda_memory_bytes=2 * GIB)
     assert harness.assign("b", kind="gpu") == [("b", "w1/gpu-0")]
-    reserved = harness.reserved("b")
-    assert (reserved.memory_bytes, reserved.cuda_memory_bytes) == (GIB, 2 * GIB)
-    assert reserved.estimated_by == "learned"
+    assert harness.reserved_bytes("b") == (GIB, 2 * GIB)
+    assert harness.reserved("b").estimated_by == "learned"
     harness = one_worker(gpus=(24,), memory=64, limits={"digits": 3}, cuda_limits={"digits": 2.5})
     harness.place("a", kind="gpu")
     harness.end("a", AttemptEnd.OOM_DEVICE, peak_cuda_memory_bytes=2 * GIB)
     assert harness.assignments() == [("a", "w1/gpu-0")]
     assert harness.reserved("a").cuda_memory_bytes == int(2.5 * GIB)
     harness.end("a", AttemptEnd.OOM_HOST, peak_memory_bytes=3 * GIB - 1)
-    assert harness.assignments() == [("a", "w1/gpu-0")], (
-        "the host ran out of memory below the limit of its type"
-    )
+    assert harness.assignments() == [("a", "w1/gpu-0")], "the host was full below the limit of its type"
     assert harness.reserved("a").memory_bytes == 3 * GIB
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -10,15 +11,8 @@ from tests.small_disk import small_disk
 from tests.unit.domain.given import STREAM, Told, ended, over, record_of, task_active, task_id
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts import fleet
 from trackside.contracts.device_commands import StopTask
-from trackside.contracts.fleet import (
-    DeviceReading,
-    RunningPlacement,
-    SchedulerHeartbeat,
-    WorkerHeartbeat,
-    WorkerHeartbeatDigest,
-    WorkerLost,
-)
 from trackside.contracts.message import Envelope, Event, Message
 from trackside.contracts.tasks import AttemptEnd, TaskAssigned
 from trackside.contracts.topics import Topics
@@ -33,12 +27,11 @@ from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
 TOPICS = Topics()
+Said = TypeVar("Said", bound=Event)
 FACTS = Facts(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
 
 
 class ServiceHarness:
-    """A scheduler on a log in memory that a test feeds with records."""
-
     def __init__(self, watched: Path | None = None, recovered: Streams | None = None) -> None:
         self.log = MemoryLog()
         self.service = ServiceContext.on(self.log, TOPICS, "scheduler")
@@ -58,7 +51,6 @@ class ServiceHarness:
             self.scheduler.fold(record)
 
     async def sent(self) -> list[Message]:
-        """Has the scheduler act; returns what it has sent to cpu-0 of worker w1."""
         device = TOPICS.device("w1", "cpu-0")
         await self.log.ensure([TOPICS.heartbeats, device])
         self.scheduler.act(FACTS)
@@ -67,16 +59,21 @@ class ServiceHarness:
         entries = await reader.read(0.0)
         return [record.message for entry in entries if (record := decode(entry)) is not None]
 
+    def decided(self, kind: type[Said], facts: Facts = FACTS) -> list[Said]:
+        events = [event for decision in self.scheduler.decide(facts) for event in decision.proposal.events]
+        return [event for event in events if isinstance(event, kind)]
+
     def assignments(self) -> list[str]:
         """Returns the incarnations to which the scheduler would assign a task."""
-        decided = [event for decision in self.scheduler.decide(FACTS) for event in decision.proposal.events]
-        return [event.incarnation for event in decided if isinstance(event, TaskAssigned)]
+        return [event.incarnation for event in self.decided(TaskAssigned)]
 
 
-def heartbeat() -> WorkerHeartbeat:
+def heartbeat() -> fleet.WorkerHeartbeat:
     """Returns the heartbeat of a worker that runs attempt 1 of trial 0."""
-    runs = RunningPlacement(stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_ids=["cpu-0"])
-    return WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
+    runs = fleet.RunningPlacement(
+        stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_ids=["cpu-0"]
+    )
+    return fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
 
 
 async def test_a_heartbeat_that_was_read_too_early_or_sent_just_before_an_end_stops_nothing() -> None:
@@ -89,7 +86,7 @@ async def test_a_heartbeat_that_was_read_too_early_or_sent_just_before_an_end_st
     told.tell(ended(AttemptEnd.FINISHED))
     harness.fold_all(told)
     harness.fold(TOPICS.heartbeats.name, heartbeat())
-    harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
+    harness.fold(TOPICS.heartbeats.name, fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
     harness.fold(TOPICS.heartbeats.name, heartbeat())
     assert await harness.sent() == []
 
@@ -118,7 +115,7 @@ async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
     harness, told = ServiceHarness(), task_active()
     harness.fold_all(told)
     whole = heartbeat().model_copy(update={"sequence": 7})
-    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=8, whole=7)
+    digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=8, whole=7)
     harness.fold(TOPICS.heartbeats.name, digest)  # it is not known what this one means
     harness.fold(TOPICS.heartbeats.name, whole)
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
@@ -136,18 +133,13 @@ def test_digests_renew_a_lease_also_if_their_whole_heartbeat_is_not_known(whole:
     harness.fold(TOPICS.fleet.name, worker())
     harness.fold(TOPICS.fleet.name, worker("w2", "i-2"))
     if whole is not None:
-        first = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], sequence=whole)
+        first = fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], sequence=whole)
         harness.fold(TOPICS.heartbeats.name, first)
-    own = SchedulerHeartbeat(instance=harness.service.writer.instance)
+    own = fleet.SchedulerHeartbeat(instance=harness.service.writer.instance)
     lost: set[str] = set()
     for at in range(2 * limit_ms // 1_000):
-        lost |= {
-            event.worker_id
-            for decision in harness.scheduler.decide(FACTS)
-            for event in decision.proposal.events
-            if isinstance(event, WorkerLost)
-        }
-        digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=2 + at, whole=1)
+        lost |= {event.worker_id for event in harness.decided(fleet.WorkerLost)}
+        digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=2 + at, whole=1)
         harness.fold(TOPICS.heartbeats.name, digest)
         harness.fold(TOPICS.heartbeats.name, own, append_time_ms=1_000 * at)
     assert lost == {"w2"}
@@ -155,11 +147,13 @@ def test_digests_renew_a_lease_also_if_their_whole_heartbeat_is_not_known(whole:
 
 def test_the_whole_heartbeat_of_a_worker_that_joins_later_is_kept_while_others_join() -> None:
     harness = ServiceHarness()
-    reading = DeviceReading(device_id="cpu-0", foreign_bytes=5)
-    early = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], devices=(reading,), sequence=1)
+    reading = fleet.DeviceReading(device_id="cpu-0", foreign_bytes=5)
+    early = fleet.WorkerHeartbeat(
+        worker_id="w1", incarnation="i-1", running=[], devices=(reading,), sequence=1
+    )
     harness.fold(TOPICS.heartbeats.name, early)
     harness.fold(TOPICS.fleet.name, worker("w2", "i-2"))
-    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1, cpu_percent=70.0)
+    digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1, cpu_percent=70.0)
     harness.fold(TOPICS.heartbeats.name, digest)
     harness.fold(TOPICS.fleet.name, worker())
     host = harness.scheduler._cluster.hosts.by_id["w1"]
@@ -195,7 +189,7 @@ def waiting_task(harness: ServiceHarness) -> None:
 def test_a_worker_whose_disk_is_low_gets_no_task_until_its_heartbeats_say_it_is_over() -> None:
     harness, full = ServiceHarness(), "the disk of /data is nearly full"
     waiting_task(harness)
-    idle = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
+    idle = fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
     harness.fold(TOPICS.heartbeats.name, idle.model_copy(update={"disk_low": full}))
     assert harness.assignments() == []
     harness.fold(TOPICS.heartbeats.name, idle)

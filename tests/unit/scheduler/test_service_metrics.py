@@ -47,12 +47,7 @@ async def test_a_service_that_is_placed_again_is_counted_and_its_first_placement
     harness.fold_all(told)
     before = sample(RESTARTS)
     later = replace(FACTS, now_ms=told.task().not_before_ms + 1)
-    (placed,) = [
-        event
-        for each in harness.scheduler.decide(later)
-        for event in each.proposal.events
-        if isinstance(event, TaskAssigned)
-    ]
+    (placed,) = harness.decided(TaskAssigned, later)
     assert placed.attempt == 2
     assert sample(RESTARTS) == before, "the log does not have it yet"
     told.next_offset += later.now_ms  # an append time later than the pause before the attempt

@@ -21,7 +21,6 @@ def with_service(cpus: int = 1, **needs: object) -> SchedulerHarness:
 
 
 def instruct(harness: SchedulerHarness, task_id: str, number: int = 1) -> None:
-    """Folds an instruction to a task."""
     given = InstructionGiven(command_id=f"i-{number}", task_id=task_id, number=number, body={"n": number})
     assert harness.fold(given) is Outcome.APPLIED
 
@@ -53,21 +52,17 @@ def test_no_task_waits_behind_a_service_nor_for_its_memory_but_a_service_behind_
     harness.place("s0", needs=SERVICE)
     assert harness.placed_behind() == [("s0", "w1/cpu-0")]
     harness = one_worker(policy(look_ahead=1), gpus=(80,))
-    harness.submit("s0", cuda=50, needs=SERVICE)
-    harness.place("t0", cuda=10)
-    for name in ("s0", "t0"):
-        harness.accept(name, TaskStatus.TRAINING)
+    harness.begin("s0", cuda=50, needs=SERVICE)
+    harness.begin("t0", cuda=10)
     harness.submit("a", cuda=40)
     assert harness.run_pass() == []
 
 
 def test_the_place_of_a_starving_task_is_reserved_where_tasks_end() -> None:
     harness = one_worker(policy(look_ahead=0), cpus=3)
-    harness.submit("s0", needs=SERVICE)
-    harness.submit_each(("t0", "t1"))
-    harness.run_pass()
-    for name in ("s0", "t0", "t1"):
-        harness.accept(name, TaskStatus.TRAINING)
+    harness.begin("s0", needs=SERVICE)
+    harness.begin("t0")
+    harness.begin("t1")
     harness.submit("big", devices=2)
     for number in range(2, 6):
         harness.submit(f"t{number}")
