@@ -31,8 +31,6 @@ def pruner_of(assessor: Mapping[str, Any]) -> optuna.pruners.BasePruner:
 
 
 class OptunaStudy:
-    """A study of Optuna whose trials report the values of rows, until they are pruned."""
-
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

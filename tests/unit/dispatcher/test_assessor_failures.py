@@ -49,9 +49,7 @@ def touchy(monkeypatch: pytest.MonkeyPatch) -> SearchAssessor:
     return SearchAssessor({"name": "touchy"}, "maximize", 7)
 
 
-def test_d17_a_report_that_it_fails_upon_costs_no_other_trial_its_verdict(
-    touchy: SearchAssessor,
-) -> None:
+def test_d17_a_report_that_it_fails_upon_costs_no_other_trial_its_verdict(touchy: SearchAssessor) -> None:
     rows: Any = [(0, 0, 13.0), (1, 0, -1.0), (0, 1, 13.0), (0, 2, 13.0), (0, 3, 1.0), (0, 4, 13.0)]
     assert touchy.take(rows) == [(1, 1)]
     told = [(each.rows, each.trial, each.failure, each.type) for each in touchy.failures]
@@ -91,7 +89,6 @@ class Judged:
         self.answers.put_nowait(answer)
 
     async def event(self) -> Event:
-        """Has the assessor asked, and gives what is proposed next, told."""
         self.judging.update(self.told.stream)
         async with asyncio.timeout(60):
             [event] = (await self.answers.get()).events
@@ -99,7 +96,6 @@ class Judged:
         return event
 
     async def until_idle(self) -> None:
-        """Waits until no question is open."""
         while self.judging._searches and any(known.asking for known in self.judging._searches.values()):  # noqa: ASYNC110
             await asyncio.sleep(0)  # a turn of the loop
 

@@ -13,19 +13,9 @@ import pytest
 from tests.unit.dispatcher.harness import LocalAdvisor
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
+from trackside.aggregates.search import messages, suggestions
 from trackside.aggregates.search import update as changes
 from trackside.aggregates.search.axes import axes_of
-from trackside.aggregates.search.messages import (
-    AddTrial,
-    ImportTrials,
-    PauseSearch,
-    RequestTrials,
-    ResumeSearch,
-    Suggester,
-    UpdateSearch,
-    UpdateSearchSpace,
-)
 from trackside.aggregates.search.promoting_options import PROMOTING
 from trackside.aggregates.search.promotion import Start
 from trackside.aggregates.search.state import Search
@@ -75,26 +65,24 @@ class Dispatcher:
 
 
 def wish(random: Random, search: Search) -> Any:
-    """Draws a command that changes the search."""
     point = {"a": random.choice([0.75, 0.25, 2.0]), "b": random.randrange(50), "c": 0.5}
     own: dict[str, Any] = {name: value for name, value in point.items() if name in search.spec.space}
     return random.choice(
         [
-            PauseSearch(),
-            UpdateSearch(concurrency=random.randint(1, 6)),
-            RequestTrials(count=2),
-            UpdateSearchSpace.model_validate({"space": random.choice([NARROW, WIDE])}),
-            ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
-            ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
-            AddTrial(parameters=own, tell_tuner=random.random() < 0.5),
-            AddTrial(parameters={"a": 0.75}, tell_tuner=True),
-            AddTrial(parameters={**own, "a": 9.0}, tell_tuner=True, outside=True),
+            messages.PauseSearch(),
+            messages.UpdateSearch(concurrency=random.randint(1, 6)),
+            messages.RequestTrials(count=2),
+            messages.UpdateSearchSpace.model_validate({"space": random.choice([NARROW, WIDE])}),
+            messages.ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
+            messages.ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
+            messages.AddTrial(parameters=own, tell_tuner=random.random() < 0.5),
+            messages.AddTrial(parameters={"a": 0.75}, tell_tuner=True),
+            messages.AddTrial(parameters={**own, "a": 9.0}, tell_tuner=True, outside=True),
         ]
     )
 
 
 def change(told: Told, wanted: Any) -> set[str]:
-    """Tells what a command leads to, if it isn't refused."""
     events = changes.change(told.stream, wanted, "c-2", NO_LOOKUP)
     listed: list[Message] = [] if not isinstance(events, list) else [*events]
     if listed:
@@ -116,7 +104,7 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             if search.active and draw < 0.5:
                 finish(told, random.choice(sorted(search.active)), random.random())
             else:
-                seen |= change(told, random.choice([ResumeSearch(), wish(random, search)]))
+                seen |= change(told, random.choice([messages.ResumeSearch(), wish(random, search)]))
         elif draw < 0.25:
             seen |= change(told, wish(random, search))
         elif search.next_added is not None:
@@ -135,7 +123,7 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             if not answer:
                 told.tell(*suggestions.deferred(search, number, search.opened[number]))
                 continue
-            source: Suggester = "customized" if search.added else "algorithm"
+            source: messages.Suggester = "customized" if search.added else "algorithm"
             start = None
             if name in PROMOTING:
                 start = None if search.added else Start(answer["from_trial"], answer["step_limit"])
@@ -166,7 +154,7 @@ async def test_a_result_that_is_hidden_from_the_tuner_changes_no_later_suggestio
             space=NARROW,
             tuner={"name": "tpe", "options": {"n_startup_trials": 1}},
         )
-        change(told, AddTrial(parameters={"a": 0.5, "b": 7}, tell_tuner=tell_tuner))
+        change(told, messages.AddTrial(parameters={"a": 0.5, "b": 7}, tell_tuner=tell_tuner))
         told.tell(*suggestions.suggestion(told.search, 0, {"a": 0.5, "b": 7}, 2, "customized"))
         finish(told, 0, value)
         found.append(await Dispatcher().suggest(told.search, 1))
@@ -179,12 +167,12 @@ async def test_an_imported_result_is_known_to_the_tuner(name: str) -> None:
     """D13: it learns from it, and does not suggest the same again."""
     space = {"a": {"type": "randint", "low": 0, "high": 3}}
     told = search_running(max_trials=9, concurrency=3, space=space, tuner={"name": name})
-    change(told, ImportTrials.model_validate({"trials": [{"parameters": {"a": 1}, "value": 5.0}]}))
+    change(told, messages.ImportTrials.model_validate({"trials": [{"parameters": {"a": 1}, "value": 5.0}]}))
     told.tell(*suggestions.suggestion(told.search, 0, {"a": 0}, 2))
     finish(told, 0, 0.5)
     for _ in range(2):
-        change(told, PauseSearch())
-        change(told, ResumeSearch())
+        change(told, messages.PauseSearch())
+        change(told, messages.ResumeSearch())
     living = Dispatcher()
     assert await living.suggest(told.search, 1) == {"a": 2}
     told.tell(*suggestions.suggestion(told.search, 1, {"a": 2}, told.search.opened[1]))

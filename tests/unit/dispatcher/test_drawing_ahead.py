@@ -25,7 +25,6 @@ class BatchLog(MemoryLog):
         self.batch_of: dict[int, int] = {}
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
-        """Appends a batch and notes its offsets."""
         appended = await super().append(topic, partition, batch)
         if topic == harness.TOPICS.events.name:
             self.batch_of.update(

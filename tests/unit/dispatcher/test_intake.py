@@ -21,7 +21,6 @@ TOPIC = Topics().commands.name
 def entry(
     offset: int, value: bytes | None = b"{}", key: bytes | None = b"digits-1", **changed: bytes | None
 ) -> Entry:
-    """Gives a record of the commands topic as it is read."""
     headers: dict[str, bytes | None] = {
         "ce_id": f"c-{offset}".encode(),
         "ce_type": b"trackside.stop-search.v1",
@@ -39,7 +38,6 @@ def took(*entries: Entry) -> Intake:
 
 
 def folded(streams: Streams, *waiting: tuple[str, CommandReceived, str]) -> list[Outcome]:
-    """Lets what waits reach its streams."""
     return [
         streams.fold(record_of(event, offset, stream=stream))[1]
         for offset, (stream, event, _) in enumerate(waiting, sum(streams.positions.values()))
@@ -134,9 +132,7 @@ def known(*offsets: int, partition: int = 1) -> Streams:
     return streams
 
 
-def test_reading_goes_on_behind_what_is_in_streams_of_each_partition_but_not_behind_what_was_overtaken() -> (
-    None
-):
+def test_reading_goes_on_behind_what_is_in_streams_by_partition_but_not_behind_what_is_overtaken() -> None:
     starts = {(TOPIC, 0): 0, (TOPIC, 1): 3}
     assert next_commands(known(3, 4, 5), starts) == {(TOPIC, 0): 0, (TOPIC, 1): 6}
     assert next_commands(Streams(AGGREGATES), starts) == starts

@@ -47,7 +47,6 @@ class Worker:
     artifacts: int = 0
 
     def begin(self, trial: int, task: Task) -> None:
-        """Places a task, which continues the newest of the checkpoints that it is offered."""
         attempt, placement = task.attempt.number, task.attempt.placement + 1
         self.told.tell(assigned(trial, attempt, placement))
         self.told.tell(begun(trial, attempt=attempt, placement=placement))
@@ -73,7 +72,6 @@ class Worker:
             self._save(trial, task)
 
     def disturb(self, trial: int, task: Task) -> None:
-        """Has a task make room, or loses its worker."""
         which: dict[str, Any] = {"attempt": task.attempt.number, "placement": task.attempt.placement}
         if self.random.random() < 0.5 and task.attempt.number < 3:
             self._end(trial, task, AttemptEnd.LOST)
@@ -114,7 +112,6 @@ class Worker:
 
 
 def tasks_in(told: Told, state: TaskState) -> list[tuple[int, Task]]:
-    """Returns the trials whose task is in a state, with their tasks."""
     found = [(number, told.task(number)) for number in sorted(told.search.active)]
     return [(number, task) for number, task in found if task.state is state]
 

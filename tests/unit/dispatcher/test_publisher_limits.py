@@ -83,8 +83,6 @@ def entry(
 
 
 class Desk:
-    """An intake with limits, the streams that it writes to, and the answers."""
-
     def __init__(self, default: PublisherLimit, **named: PublisherLimit) -> None:
         self.streams = Streams(AGGREGATES)
         limits = PublisherLimits(default, {f"source:{name}": limit for name, limit in named.items()})
@@ -108,7 +106,6 @@ class Desk:
         return [(stream, event) for stream, event, _ in self.intake.unrecorded(self.streams)]
 
     def answers(self, *entries: Entry) -> list[str]:
-        """Has commands read and answered; returns the code of each answer."""
         found = []
         for stream, event in self.received(*entries):
             self.fold(stream, event)

@@ -42,8 +42,6 @@ class Listening(AdviceLoop):
 
 
 class Loop:
-    """A dispatcher and a log that takes at once what it decides."""
-
     def __init__(self) -> None:
         self.streams = Streams(AGGREGATES, spilled=SpillStore())
         service = ServiceContext.on(MemoryLog(), TOPICS, "dispatcher")

@@ -115,7 +115,6 @@ class Slow(MemoryLog):
         self.asked, self.open = asyncio.Event(), asyncio.Event()
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
-        """Appends one record, once it is let."""
         self.asked.set()
         await self.open.wait()
         return await super().publish(topic, partition, record)

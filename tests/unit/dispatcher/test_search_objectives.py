@@ -1,14 +1,12 @@
 """Searches of several objectives: what they may have, how their trials end, what their tuners suggest."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import optuna
 import pytest
-from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
 
-from tests.unit.dispatcher.test_optuna_tuner import alone, draw_all
+from tests.unit.dispatcher.test_optuna_tuner import GENETIC, SAMPLERS, alone, draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, HistoryItem, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
 from trackside.aggregates.search.messages import StartSearch, TrialEnded, TrialStatus
@@ -24,16 +22,9 @@ from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]
 DIRECTIONS: list[Any] = ["maximize", "minimize"]
-SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
-    "random": RandomSampler,
-    "tpe": TPESampler,
-    "nsga2": NSGAIISampler,
-    "nsga3": NSGAIIISampler,
-}
 
 
 def refused(**changed: Any) -> tuple[str, str] | None:
-    """Gives the place and the words of a refusal of a search of two objectives."""
     body = {"task_type": "digits", "space": SPACE, "max_trials": 4, "objectives": TWO} | changed
     found = next(objective_problems(StartSearch.model_validate(body)), None)
     assert found is None or isinstance(found, Problem)
@@ -113,7 +104,6 @@ def test_a_value_that_is_not_finite_is_kept_and_teaches_nothing(odd: str) -> Non
 
 
 def values_at(parameters: dict[str, Any]) -> list[float]:
-    """Gives two values that pull in different directions."""
     return [score(parameters), parameters["dropout"] + parameters["layers"]]
 
 
@@ -125,11 +115,11 @@ def end_of_two(number: int, parameters: dict[str, Any]) -> HistoryItem:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("in_flight", [1, 4])
-@pytest.mark.parametrize("name", list(SAMPLERS))
+@pytest.mark.parametrize("name", ["random", "tpe", "nsga2", "nsga3"])
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna(name: str, in_flight: int) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    genetic = {"population_size": 8, "mutation_prob": 0.9} if name.startswith("nsga") else {}
+    genetic = GENETIC if name.startswith("nsga") else {}
     expected = alone(
         lambda n: SAMPLERS[name](seed=suggestion_seed(7, n), **genetic),
         *(100, in_flight, draw_all, end_of_two),

@@ -8,18 +8,7 @@ import pytest
 from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.tuner_histories import SPACE, score
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchExhausted,
-    SearchSpaceUpdated,
-    SearchStatus,
-    SearchUpdated,
-    TrialEnded,
-    TrialStatus,
-    TrialSuggested,
-    UpdateSearch,
-    UpdateSearchSpace,
-)
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.tasks import MetricReported, TaskSubmitted
 from trackside.domain.streams import Streams
@@ -67,11 +56,11 @@ async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() ->
     async with harness.dispatcher(log):
         await harness.until(log, harness.submits("s.0"))
         other = {"n": {"type": "randint", "low": 100, "high": 108}}
-        await harness.publish(log, "s", UpdateSearchSpace.model_validate({"space": other}))
-        await harness.until(log, harness.is_a(SearchSpaceUpdated))
+        await harness.publish(log, "s", messages.UpdateSearchSpace.model_validate({"space": other}))
+        await harness.until(log, harness.is_a(messages.SearchSpaceUpdated))
         async with harness.fleet(log, lambda p: float(p["n"])):
-            await harness.until(log, harness.is_a(SearchEnded))
-    found = await harness.messages(log, TrialSuggested)
+            await harness.until(log, harness.is_a(messages.SearchEnded))
+    found = await harness.messages(log, messages.TrialSuggested)
     assert [(one.trial, one.space_version) for one in found] == [(0, 1), *((n, 2) for n in range(1, 6))]
     assert [one.parameters["n"] >= 100 for one in found] == [False, *[True] * 5]
     assert [trial.space_version for trial in (await folded(log)).trials] == [1, 2, 2, 2, 2, 2]
@@ -92,7 +81,7 @@ async def test_d15_a_report_of_a_kind_that_nobody_knows_is_passed_over_and_stops
         await harness.end(log, "s", "s.0", 0.75)
         await harness.until(log, harness.suggests(1))
     search = await folded(log)
-    assert (search.trials[0].status, search.trials[0].value) == (TrialStatus.SUCCEEDED, 0.75)
+    assert (search.trials[0].status, search.trials[0].value) == (messages.TrialStatus.SUCCEEDED, 0.75)
     assert search.trials[0].reports == []
 
 
@@ -114,8 +103,8 @@ async def test_d20_a_trial_that_began_under_another_dispatcher_ends_and_teaches_
             async with harness.dispatcher(log):
                 await harness.until(log, harness.suggests(1))
         said = await harness.messages(log)
-        ends = [(one.status, one.value) for one in said if isinstance(one, TrialEnded)]
-        assert ends == [(TrialStatus.SUCCEEDED, score(first.message.parameters))]
+        ends = [(one.status, one.value) for one in said if isinstance(one, messages.TrialEnded)]
+        assert ends == [(messages.TrialStatus.SUCCEEDED, score(first.message.parameters))]
         found.append(await harness.suggestions(log, "s"))
     assert found[0] == found[1]
 
@@ -135,13 +124,18 @@ async def test_d33_no_two_trials_are_equal_across_a_restart_and_another_space(tu
     async with harness.dispatcher(log), harness.fleet(log, lambda p: float(p["n"])):
         await harness.until(log, harness.suggests(1))
     async with harness.dispatcher(log):
-        await harness.publish(log, "s", UpdateSearchSpace.model_validate({"space": counted(7)}), "another")
-        await harness.publish(log, "s", UpdateSearch(concurrency=2), "faster")
-        await harness.until(log, harness.is_a(SearchSpaceUpdated))
-        await harness.until(log, harness.is_a(SearchUpdated))
+        await harness.publish(
+            log, "s", messages.UpdateSearchSpace.model_validate({"space": counted(7)}), "another"
+        )
+        await harness.publish(log, "s", messages.UpdateSearch(concurrency=2), "faster")
+        await harness.until(log, harness.is_a(messages.SearchSpaceUpdated))
+        await harness.until(log, harness.is_a(messages.SearchUpdated))
         done = len(await harness.written(log))
         async with harness.fleet(log, lambda p: float(p["n"]), last=99):
-            await harness.until(log, harness.is_a(SearchExhausted), done)
+            await harness.until(log, harness.is_a(messages.SearchExhausted), done)
     found = [parameters["n"] for parameters in await harness.suggestions(log, "s")]
     assert sorted(found) == list(range(7))
-    assert (await folded(log)).status in (SearchStatus.TUNER_NO_MORE_TRIAL, SearchStatus.DONE)
+    assert (await folded(log)).status in (
+        messages.SearchStatus.TUNER_NO_MORE_TRIAL,
+        messages.SearchStatus.DONE,
+    )

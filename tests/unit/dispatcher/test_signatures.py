@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ec import (
-    SECP256R1,
-    EllipticCurvePrivateKey,
-    generate_private_key,
-)
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from trackside.aggregates.registry import AGGREGATES
@@ -146,13 +142,13 @@ def test_node_signs_as_we_do(tmp_path: Path) -> None:
     assert {name: text.encode() for name, text in said.items()} == wanted
 
 
-def pem(key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
+def pem(key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def test_signatures_without_keys_stop_the_start(
+def test_without_keys_nothing_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRACKSIDE_DISPATCHER_SIGNATURES", "accept")
@@ -167,7 +163,7 @@ def test_a_key_is_read_from_pem_and_what_is_none_is_said(tmp_path: Path) -> None
     for name, octets, said in (
         ("none.pem", None, "No such file"),
         ("text.pem", b"hello", "no private key"),
-        ("ec.pem", pem(generate_private_key(SECP256R1())), "expected an Ed25519 key"),
+        ("ec.pem", pem(ec.generate_private_key(ec.SECP256R1())), "expected an Ed25519 key"),
         ("a b.pem", pem(PRIVATE), "can't be a key's id"),
     ):
         if octets is not None:

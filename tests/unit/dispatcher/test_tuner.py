@@ -56,7 +56,6 @@ def text(parameters: Any) -> str:
 
 
 def exhausted(memory: AskTellTuner, most: int) -> list[dict[str, Any]]:
-    """Plays a search until its tuner has nothing more to suggest."""
     found: list[dict[str, Any]] = []
     while (parameters := memory.ask(len(found))) is not None:
         found.append(parameters)
@@ -70,7 +69,7 @@ def exhausted(memory: AskTellTuner, most: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", TUNERS)
 @settings(max_examples=10, deadline=None)
 @given(space=SPACES, seed=st.integers(0, 2**53))
-def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
+def test_each_point_is_suggested_once_until_the_space_is_used_up(
     name: str, space: dict[str, Any], seed: int
 ) -> None:
     axes = axes_of(space)
@@ -116,9 +115,7 @@ def test_a_trial_that_a_user_added_is_not_suggested_again() -> None:
         assert added not in found
 
 
-def test_a_batch_goes_through_its_sets_in_their_order_and_what_gives_nothing_new_counts_as_exhausted() -> (
-    None
-):
+def test_a_batch_goes_through_its_sets_in_their_order_and_what_gives_nothing_new_is_exhausted() -> None:
     sets = [{"a": 3, "b": 1.0}, {"a": 0, "b": 0.3}, {"a": 1, "b": 2.0}]
     setup: Setup = (INTEGERS, {"name": "batch", "options": {"sets": sets}}, 1, "maximize")
     assert exhausted(make_tuner(*setup), 3) == sets

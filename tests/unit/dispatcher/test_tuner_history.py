@@ -84,9 +84,7 @@ def test_a_trial_is_told_the_ends_that_the_log_had_when_its_slot_opened() -> Non
     ]
 
 
-def test_how_a_trial_ended_is_said_in_the_tuner_s_words_and_the_last_value_of_a_stopped_one_may_count() -> (
-    None
-):
+def test_how_a_trial_ended_is_said_in_the_tuner_s_words_and_the_last_value_of_a_stopped_may_count() -> None:
     for outcome, value, state in (
         (TrialStatus.SUCCEEDED, 0.5, "complete"),
         (TrialStatus.SUCCEEDED, None, "failed"),

@@ -57,7 +57,6 @@ Setup = tuple[dict[str, Any], dict[str, Any], int, Direction]
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    """Yields every number of a set of parameters, also of sub-spaces."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from numbers_in(inner)
