@@ -10,17 +10,9 @@ from typing import Any, Literal, TypeVar
 from tests.unit.domain.given import FIRST_MS, received, record_of
 from tests.unit.scheduler.given import GIB, policy
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts import fleet as fleet_events
 from trackside.contracts import tasks
 from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.fleet import (
-    Device,
-    DeviceReading,
-    NeighbourUse,
-    RunningPlacement,
-    WorkerHeartbeat,
-    WorkerJoined,
-    WorkerLost,
-)
 from trackside.contracts.message import Event, Record
 from trackside.contracts.resources import Needs, Resources
 from trackside.domain import fleet
@@ -67,7 +59,7 @@ class SchedulerHarness:
 
     def lose(self, worker: str) -> None:
         incarnation = self.fleet.workers[worker].incarnation
-        self.fold_fleet(WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=11_000))
+        self.fold_fleet(fleet_events.WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=11_000))
 
     def end_lost(self) -> None:
         for task, lost in list(decide.lost_attempts(self.cluster, self.fleet, {})):
@@ -99,13 +91,12 @@ class SchedulerHarness:
     ) -> None:
         """Folds the join of a worker; memory in GiB, `limits` by task type. GPUs may have uuids."""
         share = int(memory * GIB) // max(1, cpus)
-        named = uuids or ("",) * len(gpus)
+        named = zip(gpus, uuids or ("",) * len(gpus), strict=True)
         devices = [
-            _device("gpu", at, int(size * GIB), index=at, uuid=uuid)
-            for at, (size, uuid) in enumerate(zip(gpus, named, strict=True))
+            _device("gpu", at, int(size * GIB), index=at, uuid=uuid) for at, (size, uuid) in enumerate(named)
         ]
         devices += [_device("cpu", at, share) for at in range(cpus)]
-        joined = WorkerJoined(
+        joined = fleet_events.WorkerJoined(
             worker_id=name,
             incarnation=incarnation or f"{name}-{self._offset}",
             host=name,
@@ -126,12 +117,17 @@ class SchedulerHarness:
         for task_id in task_ids:
             self.submit(task_id, **options)
 
-    def place(self, task_id: str, stream: str = "s", **options: Any) -> None:
+    def place(self, task_id: str, stream: str = "s", **options: Any) -> list[Action]:
         self.submit(task_id, stream, **options)
-        self.run_pass()
+        return self.run_pass()
 
-    def assign(self, task_id: str, **options: Any) -> list[tuple[str, str]]:
-        self.submit(task_id, **options)
+    def assign(self, *task_ids: str, **options: Any) -> list[tuple[str, str]]:
+        self.submit_each(task_ids, **options)
+        return self.assignments()
+
+    def freed(self, task_id: str) -> list[tuple[str, str]]:
+        """Ends a task; returns the assignments of a pass."""
+        self.end(task_id)
         return self.assignments()
 
     def begin(self, task_id: str, **options: Any) -> None:
@@ -142,7 +138,6 @@ class SchedulerHarness:
         return self.task(task_id).attempt.reserved
 
     def reserved_bytes(self, task_id: str) -> tuple[int, int]:
-        """Returns what is reserved of the host and of each device for a task."""
         return self.reserved(task_id).memory_bytes, self.reserved(task_id).cuda_memory_bytes
 
     def submit(
@@ -165,21 +160,16 @@ class SchedulerHarness:
         if stream not in self.streams.by_id:
             self.streams.fold(self._record(received(), stream))
         asked = Needs(resources=Resources(**resources), **(needs or {}))
-        submitted = tasks.TaskSubmitted(
-            task_id=task_id,
-            task_type=task_type,
-            parameters={},
-            needs=asked,
-            estimated_by=estimated_by,
-            inputs=inputs or {},
+        more = {"needs": asked, "estimated_by": estimated_by, "inputs": inputs or {}}
+        submitted = tasks.TaskSubmitted.model_validate(
+            {"task_id": task_id, "task_type": task_type, "parameters": {}, **more}
         )
         assert self.fold(submitted, stream) is Outcome.APPLIED
         return self.task(task_id)
 
     def task(self, task_id: str) -> Task:
-        return next(
-            stream.tasks[task_id] for stream in self.streams.by_id.values() if task_id in stream.tasks
-        )
+        streams = self.streams.by_id.values()
+        return next(stream.tasks[task_id] for stream in streams if task_id in stream.tasks)
 
     def stream_of(self, task_id: str) -> str:
         return next(name for name, stream in self.streams.by_id.items() if task_id in stream.tasks)
@@ -196,7 +186,6 @@ class SchedulerHarness:
         return self.actions
 
     def acted(self, kind: type[Acted]) -> list[Acted]:
-        """Returns the actions of a kind of the last pass."""
         return [action for action in self.actions if isinstance(action, kind)]
 
     def assignments(self, after_s: float = 0.0) -> list[tuple[str, str]]:
@@ -209,14 +198,8 @@ class SchedulerHarness:
         return self._placed(behind=True)
 
     def _placed(self, behind: bool) -> list[tuple[str, str]]:
-        return [
-            (
-                each.task.task_id,
-                f"{each.candidate.host.worker.worker_id}/{'+'.join(each.candidate.device_ids)}",
-            )
-            for each in self.acted(Assign)
-            if each.behind is behind
-        ]
+        found = [(each.task.task_id, each.candidate) for each in self.acted(Assign) if each.behind is behind]
+        return [(name, f"{on.host.worker.worker_id}/{'+'.join(on.device_ids)}") for name, on in found]
 
     def preempted(self) -> list[tuple[str, str]]:
         """Returns which tasks the last pass preempted, as (task, for which task)."""
@@ -265,39 +248,28 @@ class SchedulerHarness:
         use: dict[str, float] | None = None,
         available: float | None = None,
         cpu_percent: float | None = None,
-        neighbours: tuple[NeighbourUse, ...] = (),
+        neighbours: tuple[fleet_events.NeighbourUse, ...] = (),
     ) -> None:
         """Applies a heartbeat; memory in GiB, `peaks` as (host, device) by task."""
-        running = [
-            RunningPlacement(
-                **{
-                    name: each
-                    for name, each in self.placement_fields(task_id).items()
-                    if name != "incarnation"
-                },
-                stream="s",
-                device_ids=self.task(task_id).attempt.device_ids,
-                peak_memory_bytes=int(host * GIB),
-                peak_cuda_memory_bytes=int(cuda * GIB),
-            )
-            for task_id, (host, cuda) in (peaks or {}).items()
-        ]
+        running = []
+        for task_id, (host, cuda) in (peaks or {}).items():
+            fields = {**self.placement_fields(task_id), "stream": "s"}
+            fields["device_ids"] = self.task(task_id).attempt.device_ids
+            fields |= {"peak_memory_bytes": int(host * GIB), "peak_cuda_memory_bytes": int(cuda * GIB)}
+            del fields["incarnation"]
+            running.append(fleet_events.RunningPlacement(**fields))
         foreign, use = foreign or {}, use or {}
-        readings = [
-            DeviceReading(
-                device_id=each, foreign_bytes=int(foreign.get(each, 0) * GIB), utilisation=use.get(each)
+        readings = []
+        for each in sorted({*foreign, *use}):
+            others = int(foreign.get(each, 0) * GIB)
+            readings.append(
+                fleet_events.DeviceReading(device_id=each, foreign_bytes=others, utilisation=use.get(each))
             )
-            for each in sorted({*foreign, *use})
-        ]
-        beat = WorkerHeartbeat(
-            worker_id=name,
-            incarnation=self.fleet.workers[name].incarnation,
-            running=running,
-            devices=tuple(readings),
-            available_bytes=None if available is None else int(available * GIB),
-            cpu_percent=cpu_percent,
-            neighbours=neighbours,
-        )
+        more = {"devices": tuple(readings), "neighbours": neighbours, "cpu_percent": cpu_percent}
+        if available is not None:
+            more["available_bytes"] = int(available * GIB)
+        incarnation = self.fleet.workers[name].incarnation
+        beat = fleet_events.WorkerHeartbeat(worker_id=name, incarnation=incarnation, running=running, **more)
         self.cluster.hosts.apply_heartbeat(beat)
 
 
@@ -307,8 +279,10 @@ def one_worker(chosen: SchedulingPolicy | None = None, **options: Any) -> Schedu
     return harness
 
 
-def _device(kind: Any, at: int, memory_bytes: int, **more: Any) -> Device:
-    return Device(device_id=f"{kind}-{at}", kind=kind, name=kind, memory_bytes=memory_bytes, **more)
+def _device(kind: Any, at: int, memory_bytes: int, **more: Any) -> fleet_events.Device:
+    return fleet_events.Device(
+        device_id=f"{kind}-{at}", kind=kind, name=kind, memory_bytes=memory_bytes, **more
+    )
 
 
 def _in_bytes(by_type: dict[str, float]) -> dict[str, int]:

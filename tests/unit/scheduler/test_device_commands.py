@@ -1,5 +1,7 @@
 """Which commands devices must get, until events answer them."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.domain import given
@@ -26,15 +28,9 @@ def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
     (command,) = pending_commands(cluster_of(told), fleet_state)
     assert (command.worker_id, command.device_id) == ("w1", "cpu-0")
     assert command.key == ("RunTask", given.task_id(0), 1, 1)
-    run = RunTask(
-        stream=given.STREAM,
-        **given.token(),
-        task_type="digits",
-        parameters={"lr": 0.0},
-        device_ids=["cpu-0"],
-        interrupts=2,
-        part=Part(kind="trial", number=0),
-    )
+    more = {"device_ids": ["cpu-0"], "interrupts": 2, "part": Part(kind="trial", number=0)}
+    fields = {**given.token(), "task_type": "digits", "parameters": {"lr": 0.0}, **more}
+    run = RunTask(stream=given.STREAM, **fields)
     assert command.build() == run
     told.tell(given.begun())
     assert messages_for(told, fleet_state) == []
@@ -51,8 +47,9 @@ def test_a_task_that_asked_is_owed_its_parameters_until_it_has_taken_them(answer
     if len(answer) > 1:
         cluster.update(given.STREAM, told.task())
     (command,) = pending_commands(cluster, fleet_state)
+    token = given.token()
     assert command.build() == NextParameters(
-        stream=given.STREAM, **given.token(), request=1, parameters={"lr": 0.125}
+        stream=given.STREAM, **token, request=1, parameters={"lr": 0.125}
     )
     assert command.follows == told.task().changed_at == told.next_offset - 1
     told.tell(taken())
@@ -63,9 +60,8 @@ def test_a_task_that_asked_is_owed_its_parameters_until_it_has_taken_them(answer
 def test_a_device_is_owed_a_stop_and_no_start_until_the_attempt_has_ended() -> None:
     told, fleet_state = given.task_active(), fleet_of(worker())
     told.tell(TaskStopRequested(task_id=given.task_id(0), reason="assessor"))
-    assert messages_for(told, fleet_state) == [
-        StopTask(stream=given.STREAM, **given.token(), reason="assessor")
-    ]
+    stop = StopTask(stream=given.STREAM, **given.token(), reason="assessor")
+    assert messages_for(told, fleet_state) == [stop]
     told.tell(given.ended(AttemptEnd.CANCELLED))
     assert messages_for(told, fleet_state) == []
     told, fleet_state = given.task_queued(), fleet_of(worker())
@@ -82,9 +78,8 @@ def test_nothing_is_owed_to_a_worker_that_is_not_there() -> None:
 
 
 def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
-    orphan = RunningPlacement(
-        stream=given.STREAM, task_id=given.task_id(1), attempt=1, placement=1, device_ids=["cpu-0"]
-    )
+    token = {"task_id": given.task_id(1), "attempt": 1, "placement": 1}
+    orphan = RunningPlacement(stream=given.STREAM, **token, device_ids=["cpu-0"])
     (command,) = commands_for_orphans([orphan], "w1", "i-1")
     assert (command.worker_id, command.device_id) == ("w1", "cpu-0")
     assert command.build() == StopTask(stream=given.STREAM, **given.token(1), reason="stray")
@@ -107,10 +102,5 @@ def test_a_task_is_asked_for_a_checkpoint_before_it_makes_room() -> None:
         told, fleet_state = given.task_active(resume=resumes, checkpoint_grace_s=12.0), fleet_of(worker())
         told.tell(given.preemption())
         (stop,) = messages_for(told, fleet_state)
-        assert stop == StopTask(
-            stream=given.STREAM,
-            **given.token(),
-            reason="makes room for a task of higher priority",
-            end="preempted",
-            checkpoint_s=seconds,
-        )
+        said: Any = {"reason": "makes room for a task of higher priority", "end": "preempted"}
+        assert stop == StopTask(stream=given.STREAM, **given.token(), **said, checkpoint_s=seconds)

@@ -39,8 +39,7 @@ def test_one_task_waits_behind_a_running_one_and_has_the_device_next() -> None:
     harness.run_pass()
     assert harness.placed_behind() == [("a", "w1/cpu-0")] and harness.task("a").attempt.behind
     assert harness.run_pass() == []
-    harness.end("t0")
-    assert harness.assignments() == []
+    assert harness.freed("t0") == []
     assert harness.placed_behind() == [("b", "w1/cpu-0")]
 
 
@@ -102,8 +101,7 @@ def test_a_place_kept_for_a_task_that_is_taken_back_is_free_again_if_that_begins
 def test_a_task_that_may_only_wait_so_long_or_needs_several_devices_is_not_placed_behind() -> None:
     harness = harness_with(cpus=2, running=2)
     harness.submit("a", needs={"queue_timeout_s": 60})
-    harness.submit("b", devices=2)
-    assert harness.run_pass() == []
+    assert harness.place("b", devices=2) == []
 
 
 def test_a_gpu_has_a_task_behind_that_does_not_fit_beside_the_others_yet() -> None:
@@ -165,8 +163,7 @@ def test_a_task_of_unknown_length_waits_with_no_short_ones_and_keeps_no_place_fr
     assert (waiting(harness), harness.run_pass()) == (["long"], [])
     harness = harness_of_known_tasks(5)
     begin(harness, 6)
-    harness.submit("long", task_type="other")
-    assert harness.run_pass() == []
+    assert harness.place("long", task_type="other") == []
     harness.place("6")
     assert waiting(harness) == ["1", "2", "3", "4", "5", "6"]
 

@@ -18,8 +18,7 @@ from trackside.scheduler.wait_reasons import wait_reasons
 
 def test_t18_two_trains_are_never_started_on_memory_that_only_one_of_them_can_have() -> None:
     harness = one_worker(gpus=(24,))
-    harness.submit_each("abc", kind="gpu", cuda=10)
-    assert harness.assignments() == [("a", "w1/gpu-0"), ("b", "w1/gpu-0")]
+    assert harness.assign(*"abc", kind="gpu", cuda=10) == [("a", "w1/gpu-0"), ("b", "w1/gpu-0")]
     assert harness.assignments() == []
 
 
@@ -28,8 +27,7 @@ def test_t18_what_is_seen_to_be_used_by_tasks_or_others_counts_until_it_is_given
     harness.begin("a", kind="gpu", cuda=10)
     harness.heartbeat(peaks={"a": (1, 20)})
     assert harness.assign("b", kind="gpu", cuda=10) == []
-    harness.end("a")
-    assert harness.assignments() == [("b", "w1/gpu-0")]
+    assert harness.freed("a") == [("b", "w1/gpu-0")]
     harness = one_worker(gpus=(24,))
     harness.heartbeat(foreign={"gpu-0": 20})
     assert harness.assign("a", kind="gpu", cuda=10) == []
@@ -72,20 +70,17 @@ def test_t16_a_pin_restricts_to_the_device_it_names() -> None:
 
 def test_t15_a_worker_has_as_many_tasks_as_it_takes_and_a_busy_cpu_always_a_first() -> None:
     harness = one_worker(cpus=8, max_tasks=3)
-    harness.submit_each("abcde")
-    assert len(harness.assignments()) == 3
+    assert len(harness.assign(*"abcde")) == 3
     harness = one_worker(policy(max_cpu_percent=80), cpus=4)
     harness.heartbeat(cpu_percent=95)
-    harness.submit_each("ab")
-    assert harness.assignments() == [("a", "w1/cpu-0")]
+    assert harness.assign(*"ab") == [("a", "w1/cpu-0")]
     harness.heartbeat(cpu_percent=50)
     assert harness.assignments() == [("b", "w1/cpu-1")]
 
 
 def test_t15_tasks_that_are_loaded_and_do_not_train_are_limited() -> None:
     harness = one_worker(policy(max_loading_tasks=2), cpus=4)
-    harness.submit_each("abc")
-    assert len(harness.assignments()) == 2
+    assert len(harness.assign(*"abc")) == 2
     harness.accept("a", TaskStatus.LOADING)
     assert harness.assignments() == []
     harness.report_status("a", TaskStatus.TRAINING)

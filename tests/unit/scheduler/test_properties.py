@@ -78,7 +78,10 @@ class SimulatedWorkers:
         memory, cuda = self.actual_use[task.task_id]
         reserved = task.attempt.reserved
         on_gpu = task.attempt.device_ids[0].startswith("gpu")
-        peaks = {"peak_memory_bytes": int(memory * GIB), "peak_cuda_memory_bytes": int(cuda * GIB) * on_gpu}
+        peaks: Any = {
+            "peak_memory_bytes": int(memory * GIB),
+            "peak_cuda_memory_bytes": int(cuda * GIB) * on_gpu,
+        }
         limit = self.harness.fleet.workers[task.attempt.worker_id].max_memory_bytes.get(task.task_type, 0)
         if 0 < limit < memory * GIB:
             said: dict[str, Any] = {"limit": "max_memory", "limit_bytes": limit, "peak_memory_bytes": limit}
@@ -89,15 +92,20 @@ class SimulatedWorkers:
             self.harness.end(task.task_id, **peaks)
 
 
+def assert_fits(harness: SchedulerHarness, tasks: list[Task], most_bytes: int, alone: bool = False) -> None:
+    waiting = [task for task in tasks if harness.cluster.is_waiting(task.task_id)]
+    running = [task for task in tasks if task not in waiting]
+    assert len(waiting) <= 1
+    assert len(running) <= 1 or not (alone or any(task.needs.resources.whole_device for task in running))
+    assert alone or sum(task.attempt.reserved.cuda_memory_bytes for task in running) <= most_bytes
+
+
 def assert_within_capacity(harness: SchedulerHarness) -> None:
     """Adds up what is reserved, independently of the scheduler's books."""
     for worker in harness.fleet.workers.values():
-        on_worker = [
-            task
-            for task in harness.cluster.placed.values()
-            if task.place is not None
-            and (task.place.worker_id, task.place.incarnation) == (worker.worker_id, worker.incarnation)
-        ]
+        place = (worker.worker_id, worker.incarnation)
+        placed = [(task, task.place) for task in harness.cluster.placed.values() if task.place is not None]
+        on_worker = [task for task, where in placed if (where.worker_id, where.incarnation) == place]
         memory = sum(task.attempt.reserved.memory_bytes for task in on_worker)
         assert not worker.memory_bytes or memory <= worker.memory_bytes
         assert not worker.max_tasks or len(on_worker) <= worker.max_tasks
@@ -107,14 +115,7 @@ def assert_within_capacity(harness: SchedulerHarness) -> None:
             assert reserved.cuda_memory_bytes <= worker.max_cuda_memory_bytes.get(task.task_type, size)
         for device in worker.devices.values():
             on_device = [task for task in on_worker if device.device_id in task.attempt.device_ids]
-            waiting = [task for task in on_device if harness.cluster.is_waiting(task.task_id)]
-            running = [task for task in on_device if task not in waiting]
-            assert len(waiting) <= 1
-            if device.kind == "cpu" or any(task.needs.resources.whole_device for task in running):
-                assert len(running) <= 1
-            if device.kind == "gpu":
-                used = sum(task.attempt.reserved.cuda_memory_bytes for task in running)
-                assert used <= device.memory_bytes
+            assert_fits(harness, on_device, device.memory_bytes, alone=device.kind == "cpu")
 
 
 def assert_shared_within_capacity(harness: SchedulerHarness) -> None:
@@ -134,11 +135,7 @@ def assert_shared_within_capacity(harness: SchedulerHarness) -> None:
                     total[device.uuid] = device.memory_bytes
     assert all(reserved <= total[pool] for pool, reserved in pools.items() if pool)
     for uuid, tasks in gpus.items():
-        waiting = [task for task in tasks if harness.cluster.is_waiting(task.task_id)]
-        running = [task for task in tasks if task not in waiting]
-        assert len(waiting) <= 1
-        assert len(running) <= 1 or not any(task.needs.resources.whole_device for task in running)
-        assert sum(task.attempt.reserved.cuda_memory_bytes for task in running) <= total[uuid]
+        assert_fits(harness, tasks, total[uuid])
 
 
 def assert_nothing_fits(harness: SchedulerHarness) -> None:
@@ -201,11 +198,9 @@ task_options = st.fixed_dictionaries(
     },
 ).map(submittable)
 
-submission_lists = st.lists(
-    st.tuples(st.sampled_from(["s", "t", "u"]), st.sampled_from(["default", "night"]), task_options),
-    min_size=10,
-    max_size=40,
-)
+queues = st.sampled_from(["default", "night"])
+submission = st.tuples(st.sampled_from(["s", "t", "u"]), queues, task_options)
+submission_lists = st.lists(submission, min_size=10, max_size=40)
 
 
 @settings(max_examples=150, deadline=None)
@@ -259,14 +254,12 @@ def run_second(workers: SimulatedWorkers) -> None:
 
 
 def is_quiet(harness: SchedulerHarness) -> bool:
-    """Returns whether nothing runs, and nothing that could ever run waits."""
     cluster = harness.cluster
     waits = any(each.size and not each.unschedulable_reason for each in cluster.waiting.classes.values())
     return not (cluster.placed or waits or cluster.backoff_timers.due_ms or harness.actions)
 
 
 def lose_a_worker(workers: SimulatedWorkers) -> None:
-    """Loses a worker, which joins again later."""
     name = workers.rng.choice(sorted(workers.worker_options))
     if name not in workers.down:
         workers.down[name] = workers.tick + workers.rng.randint(1, 10)

@@ -27,8 +27,7 @@ def instruct(harness: SchedulerHarness, task_id: str, number: int = 1) -> None:
 
 def test_neither_a_service_nor_a_task_that_may_not_gives_way_to_a_priority() -> None:
     harness = with_service(priority=0)
-    harness.submit("a", needs={"priority": 9, "preempt": True})
-    assert harness.run_pass() == []
+    assert harness.place("a", needs={"priority": 9, "preempt": True}) == []
     harness = with_service(priority=0, preemptible=True)
     harness.place("a", needs={"priority": 9, "preempt": True})
     assert harness.preempted() == [("s0", "a")]
@@ -54,8 +53,7 @@ def test_no_task_waits_behind_a_service_nor_for_its_memory_but_a_service_behind_
     harness = one_worker(policy(look_ahead=1), gpus=(80,))
     harness.begin("s0", cuda=50, needs=SERVICE)
     harness.begin("t0", cuda=10)
-    harness.submit("a", cuda=40)
-    assert harness.run_pass() == []
+    assert harness.place("a", cuda=40) == []
 
 
 def test_the_place_of_a_starving_task_is_reserved_where_tasks_end() -> None:
@@ -108,16 +106,6 @@ def test_a_worker_that_refused_a_task_without_devices_is_avoided_for_a_second() 
     assert harness.assignments(after_s=0.5) == []
     assert harness.assign("t0") == [("t0", "w1/cpu-0")]
     assert harness.assignments(after_s=0.6) == [("s0", "w1/")]
-
-
-def test_a_lost_worker_has_its_service_placed_elsewhere() -> None:
-    harness = with_service()
-    harness.join_worker("w2", cpus=1)
-    harness.end("s0", AttemptEnd.LOST)
-    assert harness.assignments(after_s=1) == []
-    harness.cluster.hosts.by_id["w1"].open = False
-    harness.cluster.hosts.open = [harness.cluster.hosts.by_id["w2"]]
-    assert harness.assignments(after_s=11) == [("s0", "w2/cpu-0")]
 
 
 def test_the_newest_instruction_is_sent_until_it_is_acknowledged_and_a_new_placement_starts_with_it() -> None:
