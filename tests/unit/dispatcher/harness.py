@@ -73,15 +73,9 @@ async def new_log() -> MemoryLog:
 
 async def add_worker(log: MemoryLog) -> None:
     await log.ensure(TOPICS.shared)
-    joined = WorkerJoined(
-        worker_id="w1",
-        incarnation="i1",
-        host="here",
-        devices=[Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)],
-        task_types=["noop"],
-        queues=["default"],
-        after={},
-    )
+    slot = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)
+    fields = {"devices": [slot], "task_types": ["noop"], "queues": ["default"], "after": {}}
+    joined = WorkerJoined.model_validate({"worker_id": "w1", "incarnation": "i1", "host": "here", **fields})
     await log.append(TOPICS.fleet.name, 0, [WORKER.single("w1", joined)])
 
 
@@ -151,8 +145,7 @@ async def events(log: MemoryLog, start: int = 0) -> AsyncIterator[Record]:
     reader = log.reader({EVENTS: start})
     while True:
         for entry in await reader.read(LIMIT_S):
-            record = decode(entry)
-            if record is not None:
+            if (record := decode(entry)) is not None:
                 yield record
 
 
@@ -183,9 +176,12 @@ def submits(task_id: str) -> Callable[[Record], bool]:
     )
 
 
+async def decoded(log: MemoryLog) -> list[Record]:
+    return [record for entry in await written(log) if (record := decode(entry)) is not None]
+
+
 async def messages(log: MemoryLog, kind: type[Message] = Message) -> list[Any]:
-    records = [decode(entry) for entry in await written(log)]
-    return [record.message for record in records if record is not None and isinstance(record.message, kind)]
+    return [record.message for record in await decoded(log) if isinstance(record.message, kind)]
 
 
 async def run_to_end(log: MemoryLog, result: Result, last: int = 0, **more: Any) -> None:
@@ -217,9 +213,8 @@ async def work(
 
 async def begin(log: MemoryLog, stream: str, task_id: str) -> None:
     token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i1"}
-    assigned = tasks.TaskAssigned.model_validate(
-        token | {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-    )
+    place = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    assigned = tasks.TaskAssigned.model_validate(token | place)
     await append(log, SCHEDULER, stream, assigned)
     await append(log, WORKER, stream, tasks.TaskAccepted.model_validate(token))
 
@@ -248,11 +243,5 @@ async def fleet(
 
 
 async def suggestions(log: MemoryLog, stream: str) -> list[dict[str, Any]]:
-    records = [decode(entry) for entry in await written(log)]
-    return [
-        record.message.parameters
-        for record in records
-        if record is not None
-        and isinstance(record.message, TrialSuggested)
-        and record.envelope.stream == stream
-    ]
+    found = [record for record in await decoded(log) if record.envelope.stream == stream]
+    return [each.message.parameters for each in found if isinstance(each.message, TrialSuggested)]

@@ -24,12 +24,10 @@ from trackside.domain.lookup import NO_LOOKUP, Lookup
 from trackside.domain.stream import Stream
 from trackside.domain.streams import load, pack
 
+CONV = {"_name": "conv", "kernel": {"type": "randint", "low": 1, "high": 4}}
 SPACE: dict[str, Any] = {
     "width": {"type": "uniform", "low": 0, "high": 1},
-    "layer": {
-        "type": "choice",
-        "values": [{"_name": "conv", "kernel": {"type": "randint", "low": 1, "high": 4}}, "none"],
-    },
+    "layer": {"type": "choice", "values": [CONV, "none"]},
 }
 GOOD = {"width": 0.25, "layer": "none"}
 WRONG = [
@@ -48,9 +46,7 @@ def added(told: Told, at: int = 2, **body: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("given", "path", "reason", "always"), WRONG)
-def test_added_trials_are_held_to_the_space(
-    given: dict[str, Any], path: str, reason: str, always: bool
-) -> None:
+def test_added_trials_are_checked(given: dict[str, Any], path: str, reason: str, always: bool) -> None:
     told = search_running(space=SPACE)
     found = change(told.stream, messages.AddTrial(parameters=given), "c-2", NO_LOOKUP)
     assert isinstance(found, tuple)
@@ -72,22 +68,15 @@ def test_added_trials_are_held_to_the_space(
     assert isinstance(starts(first_outside=True), tuple) is always
 
 
-def outside_trial(told: Told, value: float) -> messages.TrialSuggested:
-    assert added(told, parameters={"width": 7, "layer": "none"}, outside=True, tell_tuner=True)
-    number = len(told.search.trials)
-    suggested, *rest = suggestion(
-        told.search, number, {"width": 7, "layer": "none"}, told.search.opened[number], "customized"
-    )
-    told.tell(suggested, *rest)
-    finish(told, number, value)
-    assert isinstance(suggested, messages.TrialSuggested)
-    return suggested
-
-
 def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best_unless_its_log_has_no_marks() -> None:
     told = search_running(space=SPACE, goal=5.0, concurrency=2)
-    assert outside_trial(told, 9.0).outside == ["width"]
+    wide = {"width": 7, "layer": "none"}
+    assert added(told, parameters=wide, outside=True, tell_tuner=True)
     search = told.search
+    suggested, *rest = suggestion(search, 0, wide, search.opened[0], "customized")
+    assert isinstance(suggested, messages.TrialSuggested) and suggested.outside == ["width"]
+    told.tell(suggested, *rest)
+    finish(told, 0, 9.0)
     assert (search.best, search.goal_is_reached, search.trials[0].value) == (None, False, 9.0)
     told.tell(*suggestion(search, 1, GOOD, search.opened[1]))
     finish(told, 1, 0.5)
@@ -95,11 +84,11 @@ def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best_unless_its
     reborn = load(pack(told.stream), AGGREGATES).root
     assert reborn is not None and reborn.trials[0].outside == ["width"]
     told = search_running(space=SPACE)
-    told.tell(messages.TrialAdded(command_id="c-2", change=1, parameters={"strange": 1}))
-    found = messages.TrialSuggested(
-        trial=0, parameters={"strange": 1}, seen=told.search.opened[0], source="customized"
-    )
-    submitted = suggestion(told.search, 0, {"strange": 1}, found.seen, "customized")[1]
+    strange = {"strange": 1}
+    told.tell(messages.TrialAdded(command_id="c-2", change=1, parameters=strange))
+    seen = told.search.opened[0]
+    found = messages.TrialSuggested(trial=0, parameters=strange, seen=seen, source="customized")
+    submitted = suggestion(told.search, 0, strange, seen, "customized")[1]
     told.tell(found, submitted)
     finish(told, 0, 1.0)
     assert (told.search.best, told.search.trials[0].status) == (0, messages.TrialStatus.SUCCEEDED)

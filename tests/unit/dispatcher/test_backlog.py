@@ -23,7 +23,6 @@ class Harness:
         self.logged: list[EventDict] = []
 
     def wait(self, change: int, process: int = 0) -> None:
-        """Adds so many waiting requests, or answers as many, one after the other."""
         with capture_logs() as logged:
             for _ in range(abs(change)):
                 self.processes[process]._count(1 if change > 0 else -1)

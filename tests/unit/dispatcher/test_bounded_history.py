@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.dispatcher.tuner_histories import NESTED, SPACE, HistoryItem, out_of_order, run_search, score
+from tests.unit.dispatcher.tuner_histories import NESTED, SPACE, run_search, score
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners import bounded_history
 from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner
@@ -118,25 +118,3 @@ def test_imported_results_count_too() -> None:
         parameters = source.ask(number) or {}
         tuner.add_result(parameters, score(parameters))
     assert tuner._bounded is not None and len(tuner._bounded.trials()) == HISTORY
-
-
-@pytest.mark.thorough
-def test_a_sampler_sees_no_more_trials_than_the_history_and_those_that_run() -> None:
-    tuner = make_tuner(SPACE, bounded({"name": "tpe", "options": {"constant_liar": True}}), 1, "maximize")
-    assert isinstance(tuner, OptunaTuner)
-    seen: list[int] = []
-    read = tuner._study._get_trials
-
-    def counted(*args: Any, **options: Any) -> list[Any]:
-        found: list[Any] = read(*args, **options)
-        seen.append(len(found))
-        return found
-
-    tuner._study._get_trials = counted
-    running: dict[int, HistoryItem] = {}
-    for what, number in out_of_order(TRIALS, 4):
-        if what == "ask":
-            running[number] = ("suggested", number, tuner.ask(number))
-        else:
-            tuner.tell(number, "complete", score(running[number][2]))
-    assert max(seen) == HISTORY + 4  # three that run, and the one that is asked for

@@ -38,10 +38,12 @@ WIDE: dict[str, Any] = {
     "a": {"type": "uniform", "low": 0.5, "high": 3.0},
     "c": {"type": "loguniform", "low": 0.001, "high": 1.0},
 }
-NAMES = ["random", "tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc", *PROMOTING]
+NAMES = ["tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc", *PROMOTING]
+MARKED = ["random", *(pytest.param(name, marks=pytest.mark.thorough) for name in NAMES)]
 OPTIONS: dict[str, dict[str, Any]] = {
     **{name: {"max_resource": 9, "reduction_factor": 3} for name in ("asha", "hyperband", "bohb")},
-    **{name: {"interval": 2, "population_size": 3} for name in ("pbt", "pb2")},
+    "pbt": {"interval": 2, "population_size": 3},
+    "pb2": {"interval": 2, "population_size": 3, "synchronous": True},
 }
 
 
@@ -90,9 +92,7 @@ def change(told: Told, wanted: Any) -> set[str]:
     return {type(event).__name__ for event in listed}
 
 
-@pytest.mark.parametrize(
-    "name", ["random", *(pytest.param(name, marks=pytest.mark.thorough) for name in NAMES[1:])]
-)
+@pytest.mark.parametrize("name", MARKED)
 async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_the_same(name: str) -> None:
     random = Random(name)
     tuner = {"name": name, "options": OPTIONS.get(name, {})}
@@ -109,10 +109,8 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             seen |= change(told, wish(random, search))
         elif search.next_added is not None:
             number = search.next_added
-            parameters = search.added[0].parameters
-            told.tell(
-                *suggestions.suggestion(search, number, parameters, search.opened[number], "customized")
-            )
+            own = search.added[0].parameters
+            told.tell(*suggestions.suggestion(search, number, own, search.opened[number], "customized"))
         elif search.next_trial is not None and draw < 0.7:
             number = search.next_trial
             answer = await living.suggest(search, number)
@@ -132,11 +130,8 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
                 space = search.spec.model_dump(mode="json")["space"]
                 answer = complete(axes_of(space), search.added[0].parameters, answer, 7)
             if random.random() < 0.8:  # else the answer is lost on its way into the log
-                told.tell(
-                    *suggestions.suggestion(
-                        search, number, answer, search.opened[number], source, start=start
-                    )
-                )
+                seen_at = search.opened[number]
+                told.tell(*suggestions.suggestion(search, number, answer, seen_at, source, start=start))
         elif search.active:
             end = random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, AttemptEnd.FAILED])
             finish(told, random.choice(sorted(search.active)), random.random(), end)
@@ -148,12 +143,8 @@ async def test_a_result_that_is_hidden_from_the_tuner_changes_no_later_suggestio
     """D14."""
     found = []
     for value, tell_tuner in ((0.1, False), (0.9, False), (0.9, True)):
-        told = search_running(
-            max_trials=9,
-            concurrency=1,
-            space=NARROW,
-            tuner={"name": "tpe", "options": {"n_startup_trials": 1}},
-        )
+        tuner = {"name": "tpe", "options": {"n_startup_trials": 1}}
+        told = search_running(max_trials=9, concurrency=1, space=NARROW, tuner=tuner)
         change(told, messages.AddTrial(parameters={"a": 0.5, "b": 7}, tell_tuner=tell_tuner))
         told.tell(*suggestions.suggestion(told.search, 0, {"a": 0.5, "b": 7}, 2, "customized"))
         finish(told, 0, value)

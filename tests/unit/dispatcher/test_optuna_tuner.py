@@ -24,6 +24,7 @@ from trackside.aggregates.search.axes import quantized
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 QUANTIZED = {**SPACE, "width": {"type": "quniform", "low": 10.0, "high": 95.0, "step": 20.0}}
 GRID: dict[str, dict[str, Any]] = {
     "optimizer": {"type": "choice", "values": ["sgd", "adam", True, 1]},
@@ -35,6 +36,7 @@ UNIVARIATE = {"name": "tpe", "options": {"multivariate": False, "constant_liar":
 EAGER = {"name": "tpe", "options": {"n_startup_trials": 0, "n_ei_candidates": 5}}
 TUNERS: list[dict[str, Any]] = [{"name": "random"}, {"name": "tpe"}, MULTIVARIATE, UNIVARIATE, EAGER]
 CMA_ES: list[dict[str, Any]] = [{}, {"with_margin": True}, {"use_separable_cma": True, "popsize": 5}]
+SMALL = {"population_size": 5}
 GENETIC = {"population_size": 8, "mutation_prob": 0.9}
 OF_OPTUNA: list[dict[str, Any]] = [
     *TUNERS,
@@ -56,10 +58,7 @@ ALL: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (GRID, {"name": "grid"}),
     (NUMBERS, {"name": "cma-es", "options": {"popsize": 5}}),
     (NUMBERS, {"name": "cma-es", "options": {"popsize": 5, "with_margin": True}}),
-    *(
-        (QUANTIZED, {"name": name, "options": {"population_size": 5}})
-        for name in ("nsga2", "nsga3", "evolution")
-    ),
+    *((QUANTIZED, {"name": name, "options": SMALL}) for name in ("nsga2", "nsga3", "evolution")),
     (QUANTIZED, {"name": "qmc", "options": {"qmc_type": "halton"}}),
     (QUANTIZED, {"name": "tpe", "options": {"multivariate": False, "history": 20}}),
     (NESTED, {"name": "tpe-multivariate", "options": {"constant_liar": True, "history": 20}}),
@@ -104,11 +103,6 @@ def alone(
         states = {"failed": TrialState.FAIL, "pruned": TrialState.PRUNED, "complete": TrialState.COMPLETE}
         study.tell(trial, value, states[state])
     return found
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 @pytest.mark.thorough
@@ -229,21 +223,16 @@ def test_a_nested_choice_comes_out_as_nni_gives_it() -> None:
     found = [memory.ask(number) or {} for number in range(60)]
     assert "none" in [parameters["layer"] for parameters in found]
     assert {parameters["epochs"] for parameters in found} == {5}
-    members = {
-        layer["_name"]: set(layer)
-        for layer in (parameters["layer"] for parameters in found)
-        if layer != "none"
-    }
+    named = [parameters["layer"] for parameters in found if parameters["layer"] != "none"]
+    members = {layer["_name"]: set(layer) for layer in named}
     assert members == {"conv": {"_name", "kernel", "rate", "pool"}, "dense": {"_name", "units"}}
-    layers = [parameters["layer"] for parameters in found if parameters["layer"] != "none"]
-    assert all(layer["units"] % 8 == 0 for layer in layers if layer["_name"] == "dense")
-    pools = {tuple(layer["pool"]) for layer in layers if layer["_name"] == "conv"}
+    assert all(layer["units"] % 8 == 0 for layer in named if layer["_name"] == "dense")
+    pools = {tuple(layer["pool"]) for layer in named if layer["_name"] == "conv"}
     assert pools == {("_name",), ("_name", "size")}
 
 
 @pytest.mark.thorough
 def test_without_sub_spaces_multivariate_tpe_suggests_what_tpe_does() -> None:
-    one, other = (
-        run_search(make_tuner(SPACE, {"name": n}, 4, "maximize"), 40, 3) for n in ("tpe", "tpe-multivariate")
-    )
+    tuners = (make_tuner(SPACE, {"name": name}, 4, "maximize") for name in ("tpe", "tpe-multivariate"))
+    one, other = (run_search(tuner, 40, 3) for tuner in tuners)
     assert one == other

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import optuna
 import pytest
 
 from tests.unit.dispatcher.test_optuna_tuner import GENETIC, SAMPLERS, alone, draw_all
@@ -21,6 +20,7 @@ from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]
+BOUNDED = {"name": "tpe", "options": {"history": 100}}
 DIRECTIONS: list[Any] = ["maximize", "minimize"]
 
 
@@ -37,11 +37,7 @@ def refused(**changed: Any) -> tuple[str, str] | None:
         ({"assessor": {"name": "median"}}, "$.assessor", "judges a trial by one value"),
         ({"tuner": {"name": "cma-es"}}, "$.tuner.name", "cma-es learns from one objective only; these can: "),
         ({"tuner": {"name": "own"}}, "$.tuner.name", "own learns from one objective only"),
-        (
-            {"tuner": {"name": "tpe", "options": {"history": 100}}},
-            "$.tuner.options.history",
-            "the best trials of several objectives are not in one order",
-        ),
+        ({"tuner": BOUNDED}, "$.tuner.options.history", "of several objectives are not in one order"),
         ({"goal": 0.5}, "$.goal", "a goal is one value"),
         ({"direction": "minimize"}, "$.direction", "its own direction"),
         ({"objectives": [TWO[0], TWO[0]]}, "$.objectives[1].name", "is the name of another objective"),
@@ -79,16 +75,17 @@ def end_with(
 
 
 def test_a_trial_ends_with_the_values_of_its_objectives_or_has_failed_and_says_which_it_left_out() -> None:
-    found = end_with(TWO, others={"accuracy": 0.5, "latency": 9.0, "loss": 1.0})
-    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
-    found = end_with(TWO, value=0.5, others={"latency": 9.0})
-    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
-    found = end_with(TWO[:1], others={"accuracy": 0.5})
-    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [])
-    found = end_with(TWO, others={"accuracy": 0.5})
-    assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, 0.5, ["latency"])
-    found = end_with([], others={"accuracy": 0.5})
-    assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, None, ["default"])
+    both = {"others": {"accuracy": 0.5, "latency": 9.0, "loss": 1.0}}
+    for objectives, said, values in (
+        (TWO, both, [0.5, 9.0]),
+        (TWO, {"value": 0.5, "others": {"latency": 9.0}}, [0.5, 9.0]),
+        (TWO[:1], {"others": {"accuracy": 0.5}}, []),
+    ):
+        found = end_with(objectives, **said)
+        assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, values)
+    for objectives, value, missing in ((TWO, 0.5, "latency"), ([], None, "default")):
+        found = end_with(objectives, others={"accuracy": 0.5})
+        assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, value, [missing])
     assert end_with(TWO).status is TrialStatus.SUCCEEDED
     assert end_with(TWO, AttemptEnd.FAILED, value=0.5).values == []
 
@@ -118,13 +115,9 @@ def end_of_two(number: int, parameters: dict[str, Any]) -> HistoryItem:
 @pytest.mark.parametrize("name", ["random", "tpe", "nsga2", "nsga3"])
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna(name: str, in_flight: int) -> None:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     genetic = GENETIC if name.startswith("nsga") else {}
-    expected = alone(
-        lambda n: SAMPLERS[name](seed=suggestion_seed(7, n), **genetic),
-        *(100, in_flight, draw_all, end_of_two),
-        directions=DIRECTIONS,
-    )
+    asked = (100, in_flight, draw_all, end_of_two, DIRECTIONS)
+    expected = alone(lambda n: SAMPLERS[name](seed=suggestion_seed(7, n), **genetic), *asked)
     advisor = Advisor()
     setup = {"space": SPACE, "tuner": {"name": name, "options": genetic}, "seed": 7, "direction": "maximize"}
     _ask(advisor, {"op": "open", "kind": "tuner", **setup, "directions": DIRECTIONS})

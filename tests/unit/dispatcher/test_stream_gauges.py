@@ -19,7 +19,6 @@ JOB = {"job": "digits-1"}
 
 
 def value(name: str, **labels: str) -> float | None:
-    """Returns what Prometheus gets for a gauge; None if there is none."""
     return REGISTRY.get_sample_value(f"trackside_dispatcher_{name}", JOB | labels)
 
 
@@ -75,9 +74,7 @@ def test_only_the_present_stage_has_a_gauge_and_metrics_stay_until_the_next(foll
     assert value("job_metric_values", model="deployed", metric="accuracy") == 0.8
 
 
-def test_jobs_that_are_over_or_many_have_no_gauge(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_that_are_over_or_many_have_none(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     told = followed.told
     told.whole_round(0.9, 0.8)
     followed.update()

@@ -21,7 +21,6 @@ from trackside.eventlog.memory import MemoryLog
 
 
 async def searched(tuner: str, space: dict[str, Any], trials: int, in_flight: int = 1) -> MemoryLog:
-    """Gives the log of a search of so many trials, which end out of order if several run."""
     wanted = {"space": space, "tuner": {"name": tuner}, "seed": 7, "max_trials": trials}
     log = await harness.searching(**wanted, concurrency=in_flight)
     async with harness.dispatcher(log), harness.fleet(log, score, in_flight, lambda ids: ids[len(ids) // 2]):
@@ -42,7 +41,6 @@ async def test_a_search_suggests_bit_for_bit_what_optuna_alone_does(
     tuner: str, space: dict[str, Any], draw: Callable[[optuna.Trial], None]
 ) -> None:
     """D33: 100 trials, one at a time, from the command to the log."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     log = await searched(tuner, space, 100)
     expected = alone(lambda n: SAMPLERS[tuner](seed=suggestion_seed(7, n)), 100, 1, draw, completed)
     assert await harness.suggestions(log, "s") == expected
@@ -69,14 +67,11 @@ async def test_a_dispatcher_killed_behind_any_event_suggests_next_what_it_would_
             continue  # nothing is to be suggested: the next suggestion is requested after a later event
         reborn = await harness.new_log()
         for other in (*commands, *entries[: place + 1]):
-            await reborn.append(other.topic, other.partition, [_again(other)])
+            again = Outgoing(other.key, other.value, other.headers)
+            await reborn.append(other.topic, other.partition, [again])
         async with harness.dispatcher(reborn):
             found = await harness.until(reborn, harness.is_a(TrialSuggested), place + 1)
         assert isinstance(found.message, TrialSuggested)
         assert (found.message.trial, found.message.parameters) == (number, expected[number])
         compared += 1
     assert compared >= 60
-
-
-def _again(entry: Any) -> Outgoing:
-    return Outgoing(entry.key, entry.value, entry.headers)

@@ -62,7 +62,6 @@ class Played:
         self.restart()
 
     def restart(self) -> None:
-        """Begins with a new dispatcher that knows the state only."""
         self.background = Background()
         self.advice = AdviceLoop(self.ours, Scripted("assessor"), self.background, self.own)
 
@@ -99,15 +98,12 @@ async def test_a_failure_is_told_with_its_reason_and_asked_again_up_to_the_limit
     assert (first.trial, first.failure, first.code) == (0, 1, "tuner_failed")
     assert first.message == "RuntimeError: no license"
     assert len(first.traceback) == TRACEBACK_MAX
-    second, failed, ended = [*await played.turn(), *decided(played.told)]
+    second, failed, *_ = await played.turn()
+    [[ended]] = [answer.events for answer in react(played.told.stream, Capabilities(), AGGREGATES)]
     assert isinstance(second, SuggestionFailed) and (second.failure, second.code) == (2, "tuner_timed_out")
     assert isinstance(failed, messages.SearchFailed)
     assert (failed.code, failed.message) == ("tuner_timed_out", "trial 0, asked 2 times: no answer in 30 s")
     assert isinstance(ended, messages.SearchEnded) and ended.status is messages.SearchStatus.ERROR
-
-
-def decided(told: Told) -> list[Event]:
-    return [event for answer in react(told.stream, Capabilities(), AGGREGATES) for event in answer.events]
 
 
 async def test_a_new_dispatcher_goes_on_counting_and_an_answer_gives_a_clean_slate() -> None:
@@ -133,14 +129,12 @@ async def test_chance_stands_in_for_one_trial_and_the_search_fails_when_that_fai
     assert played.ours.asked == [("digits-1/by-chance", "random")]
     after = await played.first(messages.TrialSuggested)
     assert (after.trial, after.source) == (1, "algorithm")
-    policy = TunerFailure(retries=0, then="random")
     played = Played(policy, RAISED, ours=[RAISED] * suggestions.CHANCES)
     events: list[Event] = []
     for _ in range(1 + suggestions.CHANCES):
         events += await played.turn()
-    assert [type(event) for event in events] == [SuggestionFailed] * (1 + suggestions.CHANCES) + [
-        messages.SearchFailed
-    ]
+    failed = [SuggestionFailed] * (1 + suggestions.CHANCES)
+    assert [type(event) for event in events] == [*failed, messages.SearchFailed]
     assert played.told.search.status is messages.SearchStatus.STOPPING
 
 
@@ -168,8 +162,7 @@ async def test_no_more_is_asked_of_a_search_that_has_failed(retries: int) -> Non
     played = Played(TunerFailure(retries=retries), *[RAISED] * (retries + 1))
     for _ in range(retries + 1):
         await played.turn()
-    assert played.own.answers == []
-    assert played.told.search.status is messages.SearchStatus.STOPPING
+    assert (played.own.answers, played.told.search.status) == ([], messages.SearchStatus.STOPPING)
 
 
 TUNER = """

@@ -112,14 +112,8 @@ def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[History
     return history
 
 
-def replayed(tuner: AskTellTuner, history: list[HistoryItem]) -> AskTellTuner:
-    for what, *rest in history:
-        if what == "suggested":
-            tuner.restore(*rest)
-        else:
-            tuner.tell(*rest)
-    return tuner
-
-
 def rebuilt(history: list[HistoryItem], *setup: Any) -> AskTellTuner:
-    return replayed(make_tuner(*setup), history)
+    tuner = make_tuner(*setup)
+    for what, *rest in history:
+        (tuner.restore if what == "suggested" else tuner.tell)(*rest)
+    return tuner
