@@ -88,7 +88,7 @@ def verdicts(assessment: SearchAssessor, rows: list[FeedRow]) -> dict[int, int]:
 @pytest.mark.parametrize("name", SPECS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore")  # pruners of Optuna are experimental
 def test_d33_verdicts_are_those_of_optunas_pruner_alone(name: str, data: st.DataObject) -> None:
     assessor = {"name": name, "options": data.draw(SPECS[name])}
     assert not check_assessor(assessor)
