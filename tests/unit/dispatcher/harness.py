@@ -11,16 +11,9 @@ from typing import Any, TypeVar
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, StartSearch, TrialSuggested
+from trackside.contracts import tasks
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Command, Event, Message, Record
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    MetricReported,
-    TaskAccepted,
-    TaskAssigned,
-    TaskSubmitted,
-)
 from trackside.contracts.topics import Topics, partition_of
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess
@@ -79,17 +72,10 @@ async def new_log() -> MemoryLog:
 
 
 async def add_worker(log: MemoryLog) -> None:
-    """Has a worker join that can run tasks of type `noop`."""
     await log.ensure(TOPICS.shared)
-    joined = WorkerJoined(
-        worker_id="w1",
-        incarnation="i1",
-        host="here",
-        devices=[Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)],
-        task_types=["noop"],
-        queues=["default"],
-        after={},
-    )
+    slot = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)
+    fields = {"devices": [slot], "task_types": ["noop"], "queues": ["default"], "after": {}}
+    joined = WorkerJoined.model_validate({"worker_id": "w1", "incarnation": "i1", "host": "here", **fields})
     await log.append(TOPICS.fleet.name, 0, [WORKER.single("w1", joined)])
 
 
@@ -159,8 +145,7 @@ async def events(log: MemoryLog, start: int = 0) -> AsyncIterator[Record]:
     reader = log.reader({EVENTS: start})
     while True:
         for entry in await reader.read(LIMIT_S):
-            record = decode(entry)
-            if record is not None:
+            if (record := decode(entry)) is not None:
                 yield record
 
 
@@ -178,28 +163,28 @@ async def until(log: MemoryLog, wanted: Callable[[Record], bool], start: int = 0
 
 
 def is_a(kind: type[Message]) -> Callable[[Record], bool]:
-    """Tells events of a kind from others."""
     return lambda record: isinstance(record.message, kind)
 
 
 def suggests(trial: int) -> Callable[[Record], bool]:
-    """Tells the suggestion of a trial from other events."""
     return lambda record: isinstance(record.message, TrialSuggested) and record.message.trial == trial
 
 
 def submits(task_id: str) -> Callable[[Record], bool]:
-    """Tells the submission of a task from other events."""
-    return lambda record: isinstance(record.message, TaskSubmitted) and record.message.task_id == task_id
+    return lambda record: (
+        isinstance(record.message, tasks.TaskSubmitted) and record.message.task_id == task_id
+    )
+
+
+async def decoded(log: MemoryLog) -> list[Record]:
+    return [record for entry in await written(log) if (record := decode(entry)) is not None]
 
 
 async def messages(log: MemoryLog, kind: type[Message] = Message) -> list[Any]:
-    """Returns the events of a kind so far."""
-    records = [decode(entry) for entry in await written(log)]
-    return [record.message for record in records if record is not None and isinstance(record.message, kind)]
+    return [record.message for record in await decoded(log) if isinstance(record.message, kind)]
 
 
 async def run_to_end(log: MemoryLog, result: Result, last: int = 0, **more: Any) -> None:
-    """Runs a dispatcher, and the tasks of a search, until that has ended."""
     async with dispatcher(log), fleet(log, result, last=last, **more):
         await until(log, is_a(SearchEnded))
 
@@ -215,28 +200,29 @@ async def work(
     begun = 0
     async for record in events(log):
         message = record.message
-        if not isinstance(message, TaskSubmitted):
+        if not isinstance(message, tasks.TaskSubmitted):
             continue
         running[message.task_id] = record
         await begin(log, record.envelope.stream, message.task_id)
         begun += 1
         while running and (len(running) == in_flight or begun == last):
             ended = running.pop(order(list(running)))
-            assert isinstance(ended.message, TaskSubmitted)
+            assert isinstance(ended.message, tasks.TaskSubmitted)
             await end(log, ended.envelope.stream, ended.message.task_id, result(ended.message.parameters))
 
 
 async def begin(log: MemoryLog, stream: str, task_id: str) -> None:
     token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i1"}
-    assigned = TaskAssigned.model_validate(token | {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0})
+    place = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    assigned = tasks.TaskAssigned.model_validate(token | place)
     await append(log, SCHEDULER, stream, assigned)
-    await append(log, WORKER, stream, TaskAccepted.model_validate(token))
+    await append(log, WORKER, stream, tasks.TaskAccepted.model_validate(token))
 
 
 async def end(log: MemoryLog, stream: str, task_id: str, value: float) -> None:
     token = {"task_id": task_id, "attempt": 1, "placement": 1}
-    final = MetricReported.model_validate(token | {"kind": "FINAL", "step": 0, "value": value})
-    over = AttemptEnded.model_validate(token | {"incarnation": "i1", "end": AttemptEnd.FINISHED})
+    final = tasks.MetricReported.model_validate(token | {"kind": "FINAL", "step": 0, "value": value})
+    over = tasks.AttemptEnded.model_validate(token | {"incarnation": "i1", "end": tasks.AttemptEnd.FINISHED})
     await append(log, WORKER, stream, final, over)
 
 
@@ -257,12 +243,5 @@ async def fleet(
 
 
 async def suggestions(log: MemoryLog, stream: str) -> list[dict[str, Any]]:
-    """Returns the parameters that the log has for a search, trial by trial."""
-    records = [decode(entry) for entry in await written(log)]
-    return [
-        record.message.parameters
-        for record in records
-        if record is not None
-        and isinstance(record.message, TrialSuggested)
-        and record.envelope.stream == stream
-    ]
+    found = [record for record in await decoded(log) if record.envelope.stream == stream]
+    return [each.message.parameters for each in found if isinstance(each.message, TrialSuggested)]

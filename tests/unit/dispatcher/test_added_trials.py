@@ -10,16 +10,9 @@ from tests.unit.dispatcher.test_tuner_failures import RAISED, Played
 from tests.unit.dispatcher.tuner_histories import SPACE as NESTED
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.axes import axes_of, parameters_faults
 from trackside.aggregates.search.failure_policies import TunerFailure
-from trackside.aggregates.search.messages import (
-    AddTrial,
-    SearchStatus,
-    StartSearch,
-    TrialAdded,
-    TrialStatus,
-    TrialSuggested,
-)
 from trackside.aggregates.search.start import start
 from trackside.aggregates.search.suggestions import suggestion
 from trackside.aggregates.search.update import change
@@ -31,12 +24,10 @@ from trackside.domain.lookup import NO_LOOKUP, Lookup
 from trackside.domain.stream import Stream
 from trackside.domain.streams import load, pack
 
+CONV = {"_name": "conv", "kernel": {"type": "randint", "low": 1, "high": 4}}
 SPACE: dict[str, Any] = {
     "width": {"type": "uniform", "low": 0, "high": 1},
-    "layer": {
-        "type": "choice",
-        "values": [{"_name": "conv", "kernel": {"type": "randint", "low": 1, "high": 4}}, "none"],
-    },
+    "layer": {"type": "choice", "values": [CONV, "none"]},
 }
 GOOD = {"width": 0.25, "layer": "none"}
 WRONG = [
@@ -50,26 +41,24 @@ WRONG = [
 
 
 def added(told: Told, at: int = 2, **body: Any) -> list[Any]:
-    events = answered(told, published(at, AddTrial.wire_type(), body))
-    return [event for event in events if isinstance(event, TrialAdded)]
+    events = answered(told, published(at, messages.AddTrial.wire_type(), body))
+    return [event for event in events if isinstance(event, messages.TrialAdded)]
 
 
 @pytest.mark.parametrize(("given", "path", "reason", "always"), WRONG)
-def test_added_trials_are_checked_by_the_space(
-    given: dict[str, Any], path: str, reason: str, always: bool
-) -> None:
+def test_added_trials_are_checked(given: dict[str, Any], path: str, reason: str, always: bool) -> None:
     told = search_running(space=SPACE)
-    found = change(told.stream, AddTrial(parameters=given), "c-2", NO_LOOKUP)
+    found = change(told.stream, messages.AddTrial(parameters=given), "c-2", NO_LOOKUP)
     assert isinstance(found, tuple)
     assert (found[0].code, found[0].path) == ("bad_parameters", f"$.parameters.{path}")
     assert reason in found[0].message
-    outside = change(told.stream, AddTrial(parameters=given, outside=True), "c-2", NO_LOOKUP)
+    outside = change(told.stream, messages.AddTrial(parameters=given, outside=True), "c-2", NO_LOOKUP)
     assert isinstance(outside, tuple) is always
     body = {"task_type": "t", "max_trials": 9, "space": SPACE, "first": [GOOD, given]}
     capabilities = Capabilities(task_types=frozenset({"t"}))
 
     def starts(**fields: Any) -> Any:
-        wanted = StartSearch.model_validate({**body, **fields})
+        wanted = messages.StartSearch.model_validate({**body, **fields})
         return start(Stream(stream_id="s", partition=0), wanted, "c-1", Lookup(capabilities))
 
     [problem, *_] = starts()
@@ -79,22 +68,15 @@ def test_added_trials_are_checked_by_the_space(
     assert isinstance(starts(first_outside=True), tuple) is always
 
 
-def outside_trial(told: Told, value: float) -> TrialSuggested:
-    assert added(told, parameters={"width": 7, "layer": "none"}, outside=True, tell_tuner=True)
-    number = len(told.search.trials)
-    suggested, *rest = suggestion(
-        told.search, number, {"width": 7, "layer": "none"}, told.search.opened[number], "customized"
-    )
-    told.tell(suggested, *rest)
-    finish(told, number, value)
-    assert isinstance(suggested, TrialSuggested)
-    return suggested
-
-
 def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best_unless_its_log_has_no_marks() -> None:
     told = search_running(space=SPACE, goal=5.0, concurrency=2)
-    assert outside_trial(told, 9.0).outside == ["width"]
+    wide = {"width": 7, "layer": "none"}
+    assert added(told, parameters=wide, outside=True, tell_tuner=True)
     search = told.search
+    suggested, *rest = suggestion(search, 0, wide, search.opened[0], "customized")
+    assert isinstance(suggested, messages.TrialSuggested) and suggested.outside == ["width"]
+    told.tell(suggested, *rest)
+    finish(told, 0, 9.0)
     assert (search.best, search.goal_is_reached, search.trials[0].value) == (None, False, 9.0)
     told.tell(*suggestion(search, 1, GOOD, search.opened[1]))
     finish(told, 1, 0.5)
@@ -102,20 +84,20 @@ def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best_unless_its
     reborn = load(pack(told.stream), AGGREGATES).root
     assert reborn is not None and reborn.trials[0].outside == ["width"]
     told = search_running(space=SPACE)
-    told.tell(TrialAdded(command_id="c-2", change=1, parameters={"strange": 1}))
-    found = TrialSuggested(
-        trial=0, parameters={"strange": 1}, seen=told.search.opened[0], source="customized"
-    )
-    submitted = suggestion(told.search, 0, {"strange": 1}, found.seen, "customized")[1]
+    strange = {"strange": 1}
+    told.tell(messages.TrialAdded(command_id="c-2", change=1, parameters=strange))
+    seen = told.search.opened[0]
+    found = messages.TrialSuggested(trial=0, parameters=strange, seen=seen, source="customized")
+    submitted = suggestion(told.search, 0, strange, seen, "customized")[1]
     told.tell(found, submitted)
     finish(told, 0, 1.0)
-    assert (told.search.best, told.search.trials[0].status) == (0, TrialStatus.SUCCEEDED)
+    assert (told.search.best, told.search.trials[0].status) == (0, messages.TrialStatus.SUCCEEDED)
 
 
 async def test_the_tuner_draws_what_a_user_left_out_and_is_asked_again_if_it_waits_or_fails() -> None:
     played = Played(TunerFailure(), {"width": 0.5, "layer": "none"}, space=SPACE)
     assert added(played.told, parameters={"width": 0.125})[0].partial
-    suggested = await played.first(TrialSuggested)
+    suggested = await played.first(messages.TrialSuggested)
     assert (suggested.source, suggested.parameters) == ("customized", {"width": 0.125, "layer": "none"})
     assert not played.told.search.added
     answers = [{"width": 0.9, "layer": "none"}, TunerWaits(), RAISED, {"width": 0.5, "layer": "none"}]
@@ -128,7 +110,7 @@ async def test_the_tuner_draws_what_a_user_left_out_and_is_asked_again_if_it_wai
     await played.turn()
     assert played.told.search.failures == 1
     played.restart()
-    suggested = await played.first(TrialSuggested)
+    suggested = await played.first(messages.TrialSuggested)
     assert suggested.parameters["width"] == 0.5
     assert suggested.parameters["layer"]["kernel"] in (1, 2, 3)
 
@@ -138,10 +120,10 @@ async def test_an_exhausted_search_still_completes_what_a_user_adds() -> None:
     told = played.told
     told.tell(*suggestion(told.search, 0, GOOD, told.search.opened[0]))
     await played.turn()
-    assert told.search.status is SearchStatus.TUNER_NO_MORE_TRIAL
+    assert told.search.status is messages.SearchStatus.TUNER_NO_MORE_TRIAL
     added(told, parameters={"width": 0.125})
     assert told.search.next_trial == 1
-    suggested = await played.first(TrialSuggested)
+    suggested = await played.first(messages.TrialSuggested)
     assert parameters_faults(axes_of(SPACE), suggested.parameters) == []
     assert told.search.next_trial is None
 

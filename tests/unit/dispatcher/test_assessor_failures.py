@@ -1,19 +1,22 @@
-"""An assessor that fails: its trials continue, the log has the reason, and a policy decides what follows."""
+"""An assessor that fails, or is slow: its trials continue, and its verdict does not race with their ends."""
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
 
 import pytest
 
+from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.test_tuner_failures import LATE, Scripted
 from tests.unit.domain.given import Told, report, search_running, task_active
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import advice
 from trackside.aggregates.search.advice_messages import FAILURES_MAX, AssessmentFailed
 from trackside.aggregates.search.failure_policies import AssessorFailure
-from trackside.aggregates.search.messages import Assessor, SearchFailed
+from trackside.aggregates.search.messages import Assessor, SearchFailed, TrialEnded
 from trackside.contracts.message import Event
-from trackside.contracts.tasks import TaskStopRequested
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStopRequested
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advisor import search_assessor
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
@@ -23,6 +26,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
 from trackside.eventlog.background import Background
+from trackside.eventlog.memory import MemoryLog
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
@@ -32,8 +36,6 @@ def failure(rows: int = 1, number: int = 1) -> AssessmentFailed:
 
 
 class Touchy(CompletedTrialsRule):
-    """Stops a trial below 0, and raises at 13."""
-
     def should_stop(self, curve: LearningCurve) -> bool:
         if curve.newest == 13:
             raise ArithmeticError("unlucky")
@@ -49,9 +51,7 @@ def touchy(monkeypatch: pytest.MonkeyPatch) -> SearchAssessor:
     return SearchAssessor({"name": "touchy"}, "maximize", 7)
 
 
-def test_d17_a_report_that_it_fails_upon_costs_no_other_trial_its_verdict(
-    touchy: SearchAssessor,
-) -> None:
+def test_d17_a_report_that_it_fails_upon_costs_no_other_trial_its_verdict(touchy: SearchAssessor) -> None:
     rows: Any = [(0, 0, 13.0), (1, 0, -1.0), (0, 1, 13.0), (0, 2, 13.0), (0, 3, 1.0), (0, 4, 13.0)]
     assert touchy.take(rows) == [(1, 1)]
     told = [(each.rows, each.trial, each.failure, each.type) for each in touchy.failures]
@@ -91,7 +91,6 @@ class Judged:
         self.answers.put_nowait(answer)
 
     async def event(self) -> Event:
-        """Has the assessor asked, and gives what is proposed next, told."""
         self.judging.update(self.told.stream)
         async with asyncio.timeout(60):
             [event] = (await self.answers.get()).events
@@ -99,7 +98,6 @@ class Judged:
         return event
 
     async def until_idle(self) -> None:
-        """Waits until no question is open."""
         while self.judging._searches and any(known.asking for known in self.judging._searches.values()):  # noqa: ASYNC110
             await asyncio.sleep(0)  # a turn of the loop
 
@@ -150,3 +148,101 @@ async def test_what_an_assessor_raised_is_told_once_also_when_it_is_told_of_its_
     await judged.until_idle()
     judged.judging = AssessmentLoop(judged.process, judged.background, judged._take)  # another dispatcher
     assert isinstance(await judged.event(), TaskStopRequested)
+
+
+THRESHOLD = {"name": "threshold", "options": {"lower": 0.5}}
+First = Literal["verdict", "final value", "end"]
+Ended = tuple[str, float | None]
+
+
+class GatedAssessor(harness.LocalAdvisor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def request(self, *asked: Any, **more: Any) -> Any:
+        await self.gate.wait()
+        return await super().request(*asked, **more)
+
+
+async def reports(log: MemoryLog, step: int, value: float, final: bool = False) -> None:
+    kind = "FINAL" if final else "PERIODICAL"
+    token = {"task_id": "s.0", "attempt": 1, "placement": 1}
+    fields = token | {"kind": kind, "step": step, "value": value}
+    await harness.append(log, harness.WORKER, "s", MetricReported.model_validate(fields))
+
+
+async def finish(log: MemoryLog, end: AttemptEnd) -> None:
+    token = {"task_id": "s.0", "attempt": 1, "placement": 1, "incarnation": "i1"}
+    await harness.append(log, harness.WORKER, "s", AttemptEnded.model_validate(token | {"end": end}))
+
+
+async def end_of(log: MemoryLog) -> Ended:
+    found = await harness.until(log, harness.is_a(TrialEnded))
+    assert isinstance(found.message, TrialEnded)
+    return found.message.status.value, found.message.value
+
+
+@asynccontextmanager
+async def judged() -> AsyncIterator[tuple[MemoryLog, GatedAssessor]]:
+    """Runs a dispatcher whose assessor has a gate, and the first trial of a search."""
+    log, assessor = await harness.new_log(), GatedAssessor()
+    space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
+    fields: dict[str, Any] = {"max_trials": 1, "concurrency": 1, "direction": "maximize", "seed": 7}
+    async with harness.dispatcher(log, assessor=assessor):
+        await harness.start_search(log, "s", space=space, assessor=THRESHOLD, **fields)
+        await harness.until(log, harness.suggests(0))
+        await harness.begin(log, "s", "s.0")
+        yield log, assessor
+
+
+@pytest.mark.parametrize("first", ["verdict", "final value", "end"])
+async def test_a_trial_rejected_at_its_last_report_is_stopped_early_whatever_is_first(first: First) -> None:
+    async with judged() as (log, assessor):
+        await reports(log, 1, 0.9)
+        await reports(log, 2, 0.3)
+        if first != "verdict":
+            await reports(log, 2, 0.8, final=True)
+        if first == "end":
+            await finish(log, AttemptEnd.FINISHED)
+        assessor.gate.set()
+        if first != "end":
+            await harness.until(log, harness.is_a(TaskStopRequested))
+            await finish(log, AttemptEnd.CANCELLED)
+        assert await end_of(log) == ("EARLY_STOPPED", 0.3)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+async def test_a_trial_that_is_kept_at_its_last_report_succeeds_with_its_final_value(slow: bool) -> None:
+    async with judged() as (log, assessor):
+        if not slow:
+            assessor.gate.set()
+        await reports(log, 1, 0.9)
+        await reports(log, 1, 0.1, final=True)
+        await finish(log, AttemptEnd.FINISHED)
+        assessor.gate.set()
+        assert await end_of(log) == ("SUCCEEDED", 0.1)
+
+
+async def test_a_trial_that_went_on_after_its_verdict_has_the_value_of_the_report_that_was_rejected() -> None:
+    async with judged() as (log, assessor):
+        for step, value in enumerate((0.9, 0.3, 0.7, 0.2)):
+            await reports(log, step, value)
+        assessor.gate.set()
+        await harness.until(log, harness.is_a(TaskStopRequested))
+        await reports(log, 4, 0.95)
+        await finish(log, AttemptEnd.CANCELLED)
+        assert await end_of(log) == ("EARLY_STOPPED", 0.3)
+
+
+async def test_a_verdict_that_was_lost_with_its_dispatcher_still_decides_and_no_other_is_waited_for() -> None:
+    async with judged() as (log, _):
+        await reports(log, 1, 0.3)
+        await reports(log, 1, 0.8, final=True)
+        await finish(log, AttemptEnd.FINISHED)
+    async with harness.dispatcher(log):
+        assert await end_of(log) == ("EARLY_STOPPED", 0.3)
+    async with judged() as (log, _):
+        await reports(log, 0, 0.2, final=True)
+        await finish(log, AttemptEnd.FINISHED)
+        assert await end_of(log) == ("SUCCEEDED", 0.2)

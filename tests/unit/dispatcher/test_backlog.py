@@ -17,15 +17,12 @@ from trackside.telemetry.metrics import gauge
 
 
 class Harness:
-    """Two advisor processes for which a test lets requests wait, and the log of their dispatcher."""
-
     def __init__(self) -> None:
         self.processes = [AdvisorProcess("tuner"), AdvisorProcess("assessor")]
         self.advice = AdviceLoop(self.processes[0], self.processes[1], Background())
         self.logged: list[EventDict] = []
 
     def wait(self, change: int, process: int = 0) -> None:
-        """Adds so many waiting requests, or answers as many, one after the other."""
         with capture_logs() as logged:
             for _ in range(abs(change)):
                 self.processes[process]._count(1 if change > 0 else -1)
@@ -55,9 +52,7 @@ def test_d04_twenty_that_wait_are_told_once_and_once_when_it_clears(harness: Har
     assert (cleared["lane"], cleared["waiting"]) == ("tuner", BACKLOG_LIMIT // 2)
 
 
-def test_d04_advisors_and_dispatchers_are_backlogged_each_for_itself_by_a_gauge(
-    harness: Harness,
-) -> None:
+def test_d04_advisors_and_dispatchers_are_backlogged_each_for_itself_by_a_gauge(harness: Harness) -> None:
     harness.wait(BACKLOG_LIMIT, process=1)
     assert [logged["lane"] for logged in harness.logged] == ["assessor"]
     shown = gauge("trackside.dispatcher.lane_backlog.requests")

@@ -8,15 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.dispatcher.tuner_histories import NESTED, SPACE, HistoryItem, out_of_order, run_search, score
+from tests.unit.dispatcher.tuner_histories import NESTED, SPACE, run_search, score
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
-from trackside.dispatcher.tuners.bounded_history import (
-    BoundedHistory,
-    Rank,
-    best_of,
-    rank_of_complete,
-    rank_of_pruned,
-)
+from trackside.dispatcher.tuners import bounded_history
 from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner
 
 HISTORY = 50
@@ -40,10 +34,10 @@ ends = st.one_of(
 )
 
 
-def rank(trial: int, end: tuple[str, Any], maximize: bool) -> Rank:
+def rank(trial: int, end: tuple[str, Any], maximize: bool) -> bounded_history.Rank:
     if end[0] == "complete":
-        return rank_of_complete(trial, float(end[1]), maximize)
-    return rank_of_pruned(trial, end[1], maximize)
+        return bounded_history.rank_of_complete(trial, float(end[1]), maximize)
+    return bounded_history.rank_of_pruned(trial, end[1], maximize)
 
 
 @pytest.mark.thorough
@@ -53,7 +47,7 @@ def test_what_counts_depends_on_the_trials_and_not_on_the_order_of_their_ends(
 ) -> None:
     ranks = [rank(trial, end, maximize) for trial, end in enumerate(found)]
     shuffled = random.sample(ranks, len(ranks))
-    one, other = BoundedHistory(size), BoundedHistory(size)
+    one, other = bounded_history.BoundedHistory(size), bounded_history.BoundedHistory(size)
     for each in ranks:
         one.add(each)
     for each in shuffled:
@@ -61,7 +55,7 @@ def test_what_counts_depends_on_the_trials_and_not_on_the_order_of_their_ends(
     counted = one.trials()
     assert counted == other.trials() == sorted(set(counted))
     assert len(counted) == min(size, len(found))
-    best = [each[-1] for each in sorted(ranks)[: best_of(size)]]
+    best = [each[-1] for each in sorted(ranks)[: bounded_history.best_of(size)]]
     assert set(best) <= set(counted)
     others = [trial for trial in range(len(found)) if trial not in best]
     assert set(counted) - set(best) == set(others[len(others) - (len(counted) - len(best)) :])
@@ -70,27 +64,25 @@ def test_what_counts_depends_on_the_trials_and_not_on_the_order_of_their_ends(
 def test_as_many_good_trials_count_as_tpe_takes_and_their_ranks_are_those_of_tpe() -> None:
     from optuna.samplers._tpe.sampler import default_gamma
 
-    assert all(best_of(size) == default_gamma(size) for size in range(1, 1_000))
-    assert rank_of_complete(1, 2.0, True) < rank_of_complete(0, 1.0, True)
-    assert rank_of_complete(0, 1.0, False) < rank_of_complete(1, 2.0, False)
+    assert all(bounded_history.best_of(size) == default_gamma(size) for size in range(1, 1_000))
+    assert bounded_history.rank_of_complete(1, 2.0, True) < bounded_history.rank_of_complete(0, 1.0, True)
+    assert bounded_history.rank_of_complete(0, 1.0, False) < bounded_history.rank_of_complete(1, 2.0, False)
     in_order = [
-        rank_of_complete(0, 1.0, True),
-        rank_of_complete(1, 1.0, True),
-        rank_of_complete(2, -math.inf, True),
-        rank_of_pruned(3, (5, 0.1), True),
-        rank_of_pruned(4, (4, 0.9), True),
-        rank_of_pruned(5, (4, 0.8), True),
-        rank_of_pruned(6, (4, math.nan), True),
-        rank_of_pruned(7, None, True),
+        bounded_history.rank_of_complete(0, 1.0, True),
+        bounded_history.rank_of_complete(1, 1.0, True),
+        bounded_history.rank_of_complete(2, -math.inf, True),
+        bounded_history.rank_of_pruned(3, (5, 0.1), True),
+        bounded_history.rank_of_pruned(4, (4, 0.9), True),
+        bounded_history.rank_of_pruned(5, (4, 0.8), True),
+        bounded_history.rank_of_pruned(6, (4, math.nan), True),
+        bounded_history.rank_of_pruned(7, None, True),
     ]
     assert all(a < b for a, b in pairwise(in_order))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("space", "tuner"), CASES, ids=IDS)
-def test_suggestions_are_alike_until_more_trials_have_ended(
-    space: dict[str, Any], tuner: dict[str, Any]
-) -> None:
+def test_suggestions_are_alike_until_more_trials_end(space: dict[str, Any], tuner: dict[str, Any]) -> None:
     plain = run_search(make_tuner(space, tuner, 3, "maximize"), TRIALS, 4)
     limited = run_search(make_tuner(space, bounded(tuner), 3, "maximize"), TRIALS, 4)
     alike = [a == b for a, b in zip(plain, limited, strict=True)].index(False)
@@ -126,25 +118,3 @@ def test_imported_results_count_too() -> None:
         parameters = source.ask(number) or {}
         tuner.add_result(parameters, score(parameters))
     assert tuner._bounded is not None and len(tuner._bounded.trials()) == HISTORY
-
-
-@pytest.mark.thorough
-def test_a_sampler_sees_no_more_trials_than_the_history_and_those_that_run() -> None:
-    tuner = make_tuner(SPACE, bounded({"name": "tpe", "options": {"constant_liar": True}}), 1, "maximize")
-    assert isinstance(tuner, OptunaTuner)
-    seen: list[int] = []
-    read = tuner._study._get_trials
-
-    def counted(*args: Any, **options: Any) -> list[Any]:
-        found: list[Any] = read(*args, **options)
-        seen.append(len(found))
-        return found
-
-    tuner._study._get_trials = counted
-    running: dict[int, HistoryItem] = {}
-    for what, number in out_of_order(TRIALS, 4):
-        if what == "ask":
-            running[number] = ("suggested", number, tuner.ask(number))
-        else:
-            tuner.tell(number, "complete", score(running[number][2]))
-    assert max(seen) == HISTORY + 4  # three that run, and the one that is asked for

@@ -13,19 +13,9 @@ import pytest
 from tests.unit.dispatcher.harness import LocalAdvisor
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
+from trackside.aggregates.search import messages, suggestions
 from trackside.aggregates.search import update as changes
 from trackside.aggregates.search.axes import axes_of
-from trackside.aggregates.search.messages import (
-    AddTrial,
-    ImportTrials,
-    PauseSearch,
-    RequestTrials,
-    ResumeSearch,
-    Suggester,
-    UpdateSearch,
-    UpdateSearchSpace,
-)
 from trackside.aggregates.search.promoting_options import PROMOTING
 from trackside.aggregates.search.promotion import Start
 from trackside.aggregates.search.state import Search
@@ -48,10 +38,12 @@ WIDE: dict[str, Any] = {
     "a": {"type": "uniform", "low": 0.5, "high": 3.0},
     "c": {"type": "loguniform", "low": 0.001, "high": 1.0},
 }
-NAMES = ["random", "tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc", *PROMOTING]
+NAMES = ["tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc", *PROMOTING]
+MARKED = ["random", *(pytest.param(name, marks=pytest.mark.thorough) for name in NAMES)]
 OPTIONS: dict[str, dict[str, Any]] = {
     **{name: {"max_resource": 9, "reduction_factor": 3} for name in ("asha", "hyperband", "bohb")},
-    **{name: {"interval": 2, "population_size": 3} for name in ("pbt", "pb2")},
+    "pbt": {"interval": 2, "population_size": 3},
+    "pb2": {"interval": 2, "population_size": 3, "synchronous": True},
 }
 
 
@@ -75,26 +67,24 @@ class Dispatcher:
 
 
 def wish(random: Random, search: Search) -> Any:
-    """Draws a command that changes the search."""
     point = {"a": random.choice([0.75, 0.25, 2.0]), "b": random.randrange(50), "c": 0.5}
     own: dict[str, Any] = {name: value for name, value in point.items() if name in search.spec.space}
     return random.choice(
         [
-            PauseSearch(),
-            UpdateSearch(concurrency=random.randint(1, 6)),
-            RequestTrials(count=2),
-            UpdateSearchSpace.model_validate({"space": random.choice([NARROW, WIDE])}),
-            ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
-            ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
-            AddTrial(parameters=own, tell_tuner=random.random() < 0.5),
-            AddTrial(parameters={"a": 0.75}, tell_tuner=True),
-            AddTrial(parameters={**own, "a": 9.0}, tell_tuner=True, outside=True),
+            messages.PauseSearch(),
+            messages.UpdateSearch(concurrency=random.randint(1, 6)),
+            messages.RequestTrials(count=2),
+            messages.UpdateSearchSpace.model_validate({"space": random.choice([NARROW, WIDE])}),
+            messages.ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
+            messages.ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
+            messages.AddTrial(parameters=own, tell_tuner=random.random() < 0.5),
+            messages.AddTrial(parameters={"a": 0.75}, tell_tuner=True),
+            messages.AddTrial(parameters={**own, "a": 9.0}, tell_tuner=True, outside=True),
         ]
     )
 
 
 def change(told: Told, wanted: Any) -> set[str]:
-    """Tells what a command leads to, if it isn't refused."""
     events = changes.change(told.stream, wanted, "c-2", NO_LOOKUP)
     listed: list[Message] = [] if not isinstance(events, list) else [*events]
     if listed:
@@ -102,9 +92,7 @@ def change(told: Told, wanted: Any) -> set[str]:
     return {type(event).__name__ for event in listed}
 
 
-@pytest.mark.parametrize(
-    "name", ["random", *(pytest.param(name, marks=pytest.mark.thorough) for name in NAMES[1:])]
-)
+@pytest.mark.parametrize("name", MARKED)
 async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_the_same(name: str) -> None:
     random = Random(name)
     tuner = {"name": name, "options": OPTIONS.get(name, {})}
@@ -116,15 +104,13 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             if search.active and draw < 0.5:
                 finish(told, random.choice(sorted(search.active)), random.random())
             else:
-                seen |= change(told, random.choice([ResumeSearch(), wish(random, search)]))
+                seen |= change(told, random.choice([messages.ResumeSearch(), wish(random, search)]))
         elif draw < 0.25:
             seen |= change(told, wish(random, search))
         elif search.next_added is not None:
             number = search.next_added
-            parameters = search.added[0].parameters
-            told.tell(
-                *suggestions.suggestion(search, number, parameters, search.opened[number], "customized")
-            )
+            own = search.added[0].parameters
+            told.tell(*suggestions.suggestion(search, number, own, search.opened[number], "customized"))
         elif search.next_trial is not None and draw < 0.7:
             number = search.next_trial
             answer = await living.suggest(search, number)
@@ -135,7 +121,7 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             if not answer:
                 told.tell(*suggestions.deferred(search, number, search.opened[number]))
                 continue
-            source: Suggester = "customized" if search.added else "algorithm"
+            source: messages.Suggester = "customized" if search.added else "algorithm"
             start = None
             if name in PROMOTING:
                 start = None if search.added else Start(answer["from_trial"], answer["step_limit"])
@@ -144,11 +130,8 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
                 space = search.spec.model_dump(mode="json")["space"]
                 answer = complete(axes_of(space), search.added[0].parameters, answer, 7)
             if random.random() < 0.8:  # else the answer is lost on its way into the log
-                told.tell(
-                    *suggestions.suggestion(
-                        search, number, answer, search.opened[number], source, start=start
-                    )
-                )
+                seen_at = search.opened[number]
+                told.tell(*suggestions.suggestion(search, number, answer, seen_at, source, start=start))
         elif search.active:
             end = random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, AttemptEnd.FAILED])
             finish(told, random.choice(sorted(search.active)), random.random(), end)
@@ -160,13 +143,9 @@ async def test_a_result_that_is_hidden_from_the_tuner_changes_no_later_suggestio
     """D14."""
     found = []
     for value, tell_tuner in ((0.1, False), (0.9, False), (0.9, True)):
-        told = search_running(
-            max_trials=9,
-            concurrency=1,
-            space=NARROW,
-            tuner={"name": "tpe", "options": {"n_startup_trials": 1}},
-        )
-        change(told, AddTrial(parameters={"a": 0.5, "b": 7}, tell_tuner=tell_tuner))
+        tuner = {"name": "tpe", "options": {"n_startup_trials": 1}}
+        told = search_running(max_trials=9, concurrency=1, space=NARROW, tuner=tuner)
+        change(told, messages.AddTrial(parameters={"a": 0.5, "b": 7}, tell_tuner=tell_tuner))
         told.tell(*suggestions.suggestion(told.search, 0, {"a": 0.5, "b": 7}, 2, "customized"))
         finish(told, 0, value)
         found.append(await Dispatcher().suggest(told.search, 1))
@@ -179,12 +158,12 @@ async def test_an_imported_result_is_known_to_the_tuner(name: str) -> None:
     """D13: it learns from it, and does not suggest the same again."""
     space = {"a": {"type": "randint", "low": 0, "high": 3}}
     told = search_running(max_trials=9, concurrency=3, space=space, tuner={"name": name})
-    change(told, ImportTrials.model_validate({"trials": [{"parameters": {"a": 1}, "value": 5.0}]}))
+    change(told, messages.ImportTrials.model_validate({"trials": [{"parameters": {"a": 1}, "value": 5.0}]}))
     told.tell(*suggestions.suggestion(told.search, 0, {"a": 0}, 2))
     finish(told, 0, 0.5)
     for _ in range(2):
-        change(told, PauseSearch())
-        change(told, ResumeSearch())
+        change(told, messages.PauseSearch())
+        change(told, messages.ResumeSearch())
     living = Dispatcher()
     assert await living.suggest(told.search, 1) == {"a": 2}
     told.tell(*suggestions.suggestion(told.search, 1, {"a": 2}, told.search.opened[1]))

@@ -15,7 +15,6 @@ from trackside.dispatcher.intake.passed_over import PassedOver
 from trackside.dispatcher.service import Dispatcher
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import MOST_READ
 from trackside.eventlog.record_writer import RecordWriter
 
@@ -75,8 +74,6 @@ def test_what_was_passed_over_is_kept_as_ranges() -> None:
 
 
 class Watched(Dispatcher):
-    """A dispatcher that notes the most that it holds."""
-
     most_held = most_ranges = 0
 
     def decide(self, facts):  # type: ignore[no-untyped-def]
@@ -89,22 +86,18 @@ def ping(source: str, stream: str, command_id: str) -> Outgoing:
     return RecordWriter("publisher", source).single(stream, Ping(), message_id=command_id)
 
 
-async def published(log: MemoryLog, *records: tuple[str, Outgoing]) -> None:
-    for stream, record in records:
-        await log.append(TOPICS.commands.name, partition_of(stream, 4), [record])
-
-
 @pytest.mark.thorough
 async def test_a_publisher_that_floods_does_not_delay_another_and_all_is_answered_once() -> None:
     log = await new_log()
     flood = [(f"f-{n}", ping("flood", f"f-{n}", f"f-{n}")) for n in range(FLOOD)]
     few = [(f"few-{n}", ping("few", f"few-{n}", f"few-{n}")) for n in range(FEW)]
-    await published(log, *flood, *few)
+    for stream, record in (*flood, *few):
+        await log.append(TOPICS.commands.name, partition_of(stream, 4), [record])
     answers: Counter[str] = Counter()
     async with dispatcher(log, kind=Watched) as watched, asyncio.timeout(4 * LIMIT_S):
-        async for record in events(log):
-            if isinstance(record.message, CommandAccepted | CommandRefused):
-                answers[record.message.command_id] += 1
+        async for found in events(log):
+            if isinstance(found.message, CommandAccepted | CommandRefused):
+                answers[found.message.command_id] += 1
                 if len(answers) == FLOOD + FEW:
                     break
     assert set(answers.values()) == {1}

@@ -47,17 +47,15 @@ def test_the_seeds_of_trials_and_searches_are_the_published_digests() -> None:
 
 
 def test_the_page_computes_the_seeds_that_are_used() -> None:
-    published = re.findall(
-        r"^printf (\S+) \| b2sum --length (\d+) +# ([0-9a-f]+)", PAGE.read_text("utf-8"), re.MULTILINE
-    )
+    rows = r"^printf (\S+) \| b2sum --length (\d+) +# ([0-9a-f]+)"
+    published = re.findall(rows, PAGE.read_text("utf-8"), re.MULTILINE)
     assert {text for text, _, _ in published} == {"7/3", "7/3/1", "digits-1"}
     for text, bits, digits in published:
         expected = SEED_OF_DIGITS_1 if text == "digits-1" else SEEDS[text]
         assert (int(digits, 16), len(digits) * 4) == (expected, int(bits))
         if program := shutil.which("b2sum"):
-            done = subprocess.run(
-                [program, "--length", bits], input=text, capture_output=True, text=True, check=True
-            )
+            command = [program, "--length", bits]
+            done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
             assert done.stdout.split()[0] == digits
 
 
@@ -72,13 +70,7 @@ def test_random_suggestions_and_the_order_of_a_grid_are_what_numpy_draws_with_th
 
 
 def test_a_suggestion_that_is_another_one_is_seen() -> None:
-    others: list[Any] = [
-        [{"a": True, "b": 2}],
-        [{"a": 1.00001, "b": 2}],
-        [{"b": 2, "a": 1.0}],
-        [{"a": 1.0}],
-        [],
-    ]
-    for other in (*others, [{"a": None, "b": 2}], [{"a": 1, "b": 2}]):
+    others: list[Any] = [[{"a": value, "b": 2}] for value in (True, 1.00001, None, 1)]
+    for other in (*others, [{"b": 2, "a": 1.0}], [{"a": 1.0}], []):
         assert list(differences(other, [{"a": 1.0, "b": 2}])), other
     assert not list(differences([{"a": {"b": 2}}], [{"a": {"b": 2}}]))

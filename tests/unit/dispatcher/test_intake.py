@@ -21,13 +21,8 @@ TOPIC = Topics().commands.name
 def entry(
     offset: int, value: bytes | None = b"{}", key: bytes | None = b"digits-1", **changed: bytes | None
 ) -> Entry:
-    """Gives a record of the commands topic as it is read."""
-    headers: dict[str, bytes | None] = {
-        "ce_id": f"c-{offset}".encode(),
-        "ce_type": b"trackside.stop-search.v1",
-        "ce_source": b"https://example.org",
-        **changed,
-    }
+    headers: dict[str, bytes | None] = {"ce_id": f"c-{offset}".encode(), "ce_source": b"https://example.org"}
+    headers |= {"ce_type": b"trackside.stop-search.v1", **changed}
     return Entry(TOPIC, 1, offset, FIRST_MS, key, value, list(headers.items()))
 
 
@@ -39,11 +34,8 @@ def took(*entries: Entry) -> Intake:
 
 
 def folded(streams: Streams, *waiting: tuple[str, CommandReceived, str]) -> list[Outcome]:
-    """Lets what waits reach its streams."""
-    return [
-        streams.fold(record_of(event, offset, stream=stream))[1]
-        for offset, (stream, event, _) in enumerate(waiting, sum(streams.positions.values()))
-    ]
+    waits = enumerate(waiting, sum(streams.positions.values()))
+    return [streams.fold(record_of(event, at, stream=stream))[1] for at, (stream, event, _) in waits]
 
 
 def test_a_command_waits_until_it_is_in_its_stream_not_for_one_of_a_parent_at_the_same_place() -> None:
@@ -118,14 +110,12 @@ def test_a_refusal_for_a_secret_says_where_it_is_and_to_rotate_it_and_no_dead_le
         "topic removes it"
     )
     assert "hunter2" not in event.model_dump_json()
-    intake = took(
-        entry(5, b'{"db_password": "hunter2", nope}'), entry(6, b"PASSWORD: hunter2"), entry(7, b"nope")
-    )
+    bodies = (b'{"db_password": "hunter2", nope}', b"PASSWORD: hunter2", b"nope")
+    intake = took(*(entry(5 + at, body) for at, body in enumerate(bodies)))
     assert [bool(letter.head_base64) for letter in intake.dead_letters] == [False, False, True]
 
 
 def known(*offsets: int, partition: int = 1) -> Streams:
-    """Gives streams that hold the commands of these offsets, each a stream of its own."""
     streams = Streams(AGGREGATES)
     for offset in offsets:
         found = entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None)
@@ -134,9 +124,7 @@ def known(*offsets: int, partition: int = 1) -> Streams:
     return streams
 
 
-def test_reading_goes_on_behind_what_is_in_streams_of_each_partition_but_not_behind_what_was_overtaken() -> (
-    None
-):
+def test_reading_goes_on_behind_what_is_in_streams_by_partition_but_not_behind_what_is_overtaken() -> None:
     starts = {(TOPIC, 0): 0, (TOPIC, 1): 3}
     assert next_commands(known(3, 4, 5), starts) == {(TOPIC, 0): 0, (TOPIC, 1): 6}
     assert next_commands(Streams(AGGREGATES), starts) == starts

@@ -1,4 +1,4 @@
-"""Tuners that promote: their decisions beside plain references of the papers, and after a kill."""
+"""Tuners that promote: their decisions beside references of the papers, and their searches in dispatchers."""
 
 import math
 from random import Random
@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
+from tests.unit.dispatcher import harness
+from tests.unit.dispatcher.test_determinism import OPTIONS
+from tests.unit.dispatcher.test_search_scenarios import folded
 from tests.unit.dispatcher.tuner_histories import SPACE, numbers_in, score
+from trackside.aggregates.search.messages import AddTrial, TrialEnded, TrialStatus
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStopRequested
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.promotion.hyperband import bracket_sizes
 from trackside.dispatcher.tuners.tuner import AskTellTuner, TunerWaits
+from trackside.eventlog.memory import MemoryLog
+from trackside.replay.derive.rerun import rerun_command
 
-TUNERS: dict[str, dict[str, Any]] = {
-    "asha": {"max_resource": 9, "reduction_factor": 3},
-    "hyperband": {"max_resource": 4, "reduction_factor": 2, "sampler": "tpe"},
-    "bohb": {"max_resource": 4, "reduction_factor": 2},
-    "pbt": {"interval": 2, "population_size": 4, "synchronous": True},
-    "pb2": {"interval": 2, "population_size": 4},
-}
+RUNGS = {"max_resource": 9, "reduction_factor": 3}
 Suggestion = dict[str, Any]
 
 
 def created(name: str, **options: Any) -> AskTellTuner:
-    return make_tuner(SPACE, {"name": name, "options": {**TUNERS[name], **options}}, 7, "maximize")
+    return make_tuner(SPACE, {"name": name, "options": options}, 7, "maximize")
 
 
 def reached(parameters: dict[str, Any], steps: int) -> float:
-    """Returns the value of a configuration after so many steps: it nears its score, from below."""
     return score(parameters) - 1 / math.sqrt(steps)
 
 
@@ -39,7 +39,6 @@ class Fleet:
         self.running: list[int] = []
 
     def ask(self) -> Suggestion | None:
-        """Asks for the next trial; None while the tuner waits."""
         try:
             found = self.tuner.ask(len(self.suggested))
         except TunerWaits:
@@ -50,7 +49,6 @@ class Fleet:
         return found
 
     def end(self) -> tuple[int, float | None]:
-        """Ends a trial; returns its number, and its value if it has one."""
         number = self.running.pop(self.random.randrange(len(self.running)))
         found = self.suggested[number]
         value = None if number % 9 == 8 else reached(found["parameters"], found["step_limit"])
@@ -58,20 +56,17 @@ class Fleet:
         return number, value
 
 
-def best_of_rung(rung: dict[int, float], factor: int) -> list[int]:
-    ordered = sorted(rung, key=lambda number: (-rung[number], number))
-    return ordered[: len(rung) // factor]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_asha_promotes_what_algorithm_2_of_its_paper_promotes(seed: int) -> None:
-    fleet, factor, budgets = Fleet(created("asha"), Random(seed)), 3, [1, 3, 9]
+    fleet, factor, budgets = Fleet(created("asha", **RUNGS), Random(seed)), 3, [1, 3, 9]
     rungs: list[dict[int, float]] = [{}, {}, {}]
     promoted: list[set[int]] = [set(), set(), set()]
     for _ in range(120):
         expected: tuple[int | None, int] = (None, budgets[0])
         for rung in (1, 0):  # from the top down, as `get_job` does
-            able = [each for each in best_of_rung(rungs[rung], factor) if each not in promoted[rung]]
+            ordered = sorted(rungs[rung], key=lambda number, of=rungs[rung]: (-of[number], number))  # type: ignore[misc]
+            best = ordered[: len(ordered) // factor]
+            able = [each for each in best if each not in promoted[rung]]
             if able:
                 expected = (able[0], budgets[rung + 1])
                 promoted[rung].add(able[0])
@@ -95,10 +90,8 @@ def test_the_brackets_of_hyperband_are_those_of_table_1_of_its_paper() -> None:
 
 
 @pytest.mark.parametrize("in_flight", [1, 5])
-def test_each_bracket_of_hyperband_promotes_the_best_and_leaves_no_place_empty(
-    in_flight: int,
-) -> None:
-    fleet = Fleet(created("hyperband", max_resource=9, reduction_factor=3, sampler="random"), Random(3))
+def test_each_bracket_of_hyperband_promotes_the_best_and_leaves_no_place_empty(in_flight: int) -> None:
+    fleet = Fleet(created("hyperband", **RUNGS, sampler="random"), Random(3))
     values: dict[int, float] = {}
     while len(fleet.suggested) < 22 + 22:  # two rounds of 13, 6 and 3 trials
         if len(fleet.running) < in_flight:
@@ -113,7 +106,7 @@ def test_each_bracket_of_hyperband_promotes_the_best_and_leaves_no_place_empty(
 
 
 def test_a_member_among_the_worst_goes_on_from_one_of_the_best_and_explores_within_the_space() -> None:
-    fleet, values = Fleet(created("pbt"), Random(1)), {}
+    fleet, values = Fleet(created("pbt", interval=2, population_size=4, synchronous=True), Random(1)), {}
     members = 4
     copied = 0
     while len(fleet.suggested) < 60:
@@ -138,55 +131,10 @@ def test_a_member_among_the_worst_goes_on_from_one_of_the_best_and_explores_with
     assert copied >= 14
 
 
-@pytest.mark.thorough
-def test_pb2_explores_where_the_value_has_risen() -> None:
-    """The value rises the faster the nearer x is to 0.8: later members are nearer than chance puts them."""
-    space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
-    options = {"interval": 1, "population_size": 6, "quantile": 0.5, "synchronous": True}
-    tuner = make_tuner(space, {"name": "pb2", "options": options}, 3, "maximize")
-    values: list[float] = []
-    apart: list[float] = []
-    for number in range(60):
-        found = tuner.ask(number)
-        assert found is not None
-        x, before = found["parameters"]["x"], found["from_trial"]
-        values.append((0.0 if before is None else values[before]) + 1 - abs(x - 0.8))
-        apart.append(abs(x - 0.8))
-        tuner.tell(number, "complete", values[-1])
-    assert sum(apart[-18:]) / 18 < 0.15 < sum(apart[:6]) / 6
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["asha", "hyperband", "bohb"])
-def test_promotion_finds_more_than_chance_with_the_same_number_of_steps(name: str) -> None:
-    """The value after k steps is the score less 1/sqrt(k): what is best early is best in the end."""
-    steps, gained = 400, 0.0
-    for seed in range(5):
-        options = {"max_resource": 27, "reduction_factor": 3}
-        tuner = make_tuner(SPACE, {"name": name, "options": options}, seed, "maximize")
-        chance = make_tuner(SPACE, {"name": "random"}, seed, "maximize")
-        drawn = [chance.ask(number) for number in range(steps // 27)]
-        best, left, number = -math.inf, steps, 0
-        limits: list[int] = []
-        while left > 0:
-            found = tuner.ask(number)
-            assert found is not None
-            before = 0 if found["from_trial"] is None else limits[found["from_trial"]]
-            limits.append(found["step_limit"])
-            left -= found["step_limit"] - before  # it continues from the checkpoint
-            value = reached(found["parameters"], found["step_limit"])
-            best = max(best, value)
-            tuner.tell(number, "complete", value)
-            number += 1
-        gained += best - max(reached(each, 27) for each in drawn if each is not None)
-    assert gained / 5 > 0.02, gained
-
-
 def test_a_space_that_is_used_up_ends_the_search_when_nothing_is_left_to_promote() -> None:
     space = {"n": {"type": "randint", "low": 0, "high": 5}}
     for name, rungs in (("asha", 5 + 1), ("hyperband", 5 + 3 + 1)):
-        options = {"max_resource": 9, "reduction_factor": 3}
-        tuner = make_tuner(space, {"name": name, "options": options}, 3, "maximize")
+        tuner = make_tuner(space, {"name": name, "options": RUNGS}, 3, "maximize")
         number = 0
         while (found := tuner.ask(number)) is not None:
             if (name, number) == ("hyperband", 4):
@@ -195,3 +143,56 @@ def test_a_space_that_is_used_up_ends_the_search_when_nothing_is_left_to_promote
             tuner.tell(number, "complete", sum(numbers_in(found["parameters"])))
             number += 1
         assert number <= rungs
+
+
+async def started(name: str, **fields: Any) -> MemoryLog:
+    tuner = {"name": name, "options": OPTIONS[name]}
+    return await harness.searching(space=SPACE, tuner=tuner, seed=7, **{"max_trials": 14, **fields})
+
+
+async def test_a_rerun_has_the_same_trials_which_continue_its_own() -> None:
+    log = await started("hyperband")
+    await harness.run_to_end(log, score, last=14)
+    before = (await folded(log)).trials
+    command = rerun_command(await folded(log), "s", 9)
+    tuner = command.tuner.model_dump(mode="json")
+    again = await harness.searching(space=SPACE, tuner=tuner, max_trials=14, concurrency=5)
+    await harness.run_to_end(again, score, last=14)
+    after = (await folded(again)).trials
+    for one, other in zip(before, after, strict=True):
+        assert one.parameters == other.parameters
+        assert (one.from_trial, one.step_limit) == (other.from_trial, other.step_limit)
+
+
+async def test_a_trial_of_a_user_has_the_largest_limit_and_no_other_continues_it() -> None:
+    log = await started("asha", max_trials=12)
+    await harness.publish(log, "s", AddTrial(parameters={"optimizer": "adam"}, tell_tuner=True))
+    await harness.run_to_end(log, score, last=12)
+    trials = (await folded(log)).trials
+    added = [trial for trial in trials if trial.source == "customized"]
+    assert [(trial.step_limit, trial.from_trial) for trial in added] == [(9, None)]
+    assert added[0].number not in {trial.from_trial for trial in trials}
+
+
+async def test_a_trial_is_stopped_at_its_limit_and_the_next_one_continues_it() -> None:
+    log = await started("pbt", concurrency=1)
+    seen = 0
+    async with harness.dispatcher(log):
+        for trial in range(4):
+            await harness.until(log, harness.submits(f"s.{trial}"))
+            await harness.begin(log, "s", f"s.{trial}")
+            token = {"task_id": f"s.{trial}", "attempt": 1, "placement": 1}
+            limit = (await folded(log)).trials[trial].step_limit
+            assert limit is not None
+            for step in range(limit):
+                report = MetricReported(kind="PERIODICAL", step=step, value=float(trial), **token)
+                await harness.append(log, harness.WORKER, "s", report)
+            stops = await harness.until(log, harness.is_a(TaskStopRequested), seen)
+            assert isinstance(stops.message, TaskStopRequested)
+            assert (stops.message.task_id, stops.message.reason) == (f"s.{trial}", "step_limit")
+            over = AttemptEnded(incarnation="i1", end=AttemptEnd.CANCELLED, **token)
+            await harness.append(log, harness.WORKER, "s", over)
+            seen = (await harness.until(log, harness.is_a(TrialEnded), stops.offset)).offset
+    trials = (await folded(log)).trials[:4]
+    assert [(trial.status, trial.value) for trial in trials] == [(TrialStatus.SUCCEEDED, n) for n in range(4)]
+    assert [(trial.from_trial, trial.step_limit) for trial in trials] == [*[(None, 2)] * 3, (2, 4)]

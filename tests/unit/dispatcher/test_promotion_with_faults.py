@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.given import react
-from tests.unit.dispatcher.test_determinism import Dispatcher, change
+from tests.unit.dispatcher.test_determinism import OPTIONS, Dispatcher, change
 from tests.unit.domain.given import Told, assigned, begun, ended, preemption, report, search_running, token
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
@@ -26,13 +26,6 @@ from trackside.verify.verifier import Verifier
 
 TRIALS = 24
 SPACE = {"rate": {"type": "uniform", "low": 0.0, "high": 1.0}}
-TUNERS: dict[str, dict[str, Any]] = {
-    "asha": {"max_resource": 9, "reduction_factor": 3},
-    "hyperband": {"max_resource": 9, "reduction_factor": 3},
-    "bohb": {"max_resource": 4, "reduction_factor": 2},
-    "pbt": {"interval": 3, "population_size": 4},
-    "pb2": {"interval": 3, "population_size": 4, "synchronous": True},
-}
 APPLIED = [Outcome.APPLIED]
 
 
@@ -47,7 +40,6 @@ class Worker:
     artifacts: int = 0
 
     def begin(self, trial: int, task: Task) -> None:
-        """Places a task, which continues the newest of the checkpoints that it is offered."""
         attempt, placement = task.attempt.number, task.attempt.placement + 1
         self.told.tell(assigned(trial, attempt, placement))
         self.told.tell(begun(trial, attempt=attempt, placement=placement))
@@ -73,7 +65,6 @@ class Worker:
             self._save(trial, task)
 
     def disturb(self, trial: int, task: Task) -> None:
-        """Has a task make room, or loses its worker."""
         which: dict[str, Any] = {"attempt": task.attempt.number, "placement": task.attempt.placement}
         if self.random.random() < 0.5 and task.attempt.number < 3:
             self._end(trial, task, AttemptEnd.LOST)
@@ -91,17 +82,10 @@ class Worker:
         self.artifacts += 1
         digest = f"{self.artifacts:064x}"
         self.saved[digest] = list(self.trained[trial])
-        saved = ArtifactSaved(
-            **self._token(trial, task),
-            number=task.attempt.saved + 1,
-            name="checkpoint",
-            version=task.checkpoint_version + 1,
-            kind="checkpoint",
-            uri=f"store:sha256/{digest}",
-            sha256=digest,
-            size_bytes=10,
-            step=len(self.trained[trial]),
-        )
+        content = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 10}
+        named = {"name": "checkpoint", "kind": "checkpoint", "version": task.checkpoint_version + 1}
+        counted = {"number": task.attempt.saved + 1, "step": len(self.trained[trial])}
+        saved = ArtifactSaved.model_validate(self._token(trial, task) | content | named | counted)
         assert self.told.tell(saved) == APPLIED
 
     def _end(self, trial: int, task: Task, end: AttemptEnd) -> None:
@@ -114,7 +98,6 @@ class Worker:
 
 
 def tasks_in(told: Told, state: TaskState) -> list[tuple[int, Task]]:
-    """Returns the trials whose task is in a state, with their tasks."""
     found = [(number, told.task(number)) for number in sorted(told.search.active)]
     return [(number, task) for number, task in found if task.state is state]
 
@@ -134,10 +117,10 @@ async def suggest(told: Told) -> None:
     told.tell(*suggestions.suggestion(search, number, answer["parameters"], seen, start=start))
 
 
-@pytest.mark.parametrize("name", TUNERS)
+@pytest.mark.parametrize("name", OPTIONS)
 async def test_each_step_counts_once_whatever_happens_to_the_tasks(name: str, seed: int) -> None:
     random = Random(f"{seed}/{name}")
-    tuner = {"name": name, "options": TUNERS[name]}
+    tuner = {"name": name, "options": OPTIONS[name]}
     told = search_running(max_trials=TRIALS, concurrency=4, space=SPACE, tuner=tuner)
     worker = Worker(told, random)
     while not told.search.over:

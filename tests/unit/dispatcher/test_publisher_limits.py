@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.dispatcher.test_refused_streams import codes
 from tests.unit.domain.given import FIRST_MS, record_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
@@ -70,21 +71,14 @@ def entry(
     at_ms: int = AT_MS,
 ) -> Entry:
     body = {"task_type": "noop", "space": {"x": {"type": "uniform", "low": 0, "high": 1}}, "max_trials": 1}
-    headers = {
-        "ce_id": command_id or f"c-{offset}",
-        "ce_type": wire_type,
-        "ce_source": source,
-        "ce_partitionkey": stream or f"s-{offset}",
-    }
+    headers = {"ce_id": command_id or f"c-{offset}", "ce_type": wire_type, "ce_source": source}
+    headers["ce_partitionkey"] = stream or f"s-{offset}"
     value = json.dumps(body if wire_type == START else {"reason": "enough"}).encode()
-    return Entry(
-        TOPIC, 0, offset, at_ms, None, value, [(name, text.encode()) for name, text in headers.items()]
-    )
+    octets = [(name, text.encode()) for name, text in headers.items()]
+    return Entry(TOPIC, 0, offset, at_ms, None, value, octets)
 
 
 class Desk:
-    """An intake with limits, the streams that it writes to, and the answers."""
-
     def __init__(self, default: PublisherLimit, **named: PublisherLimit) -> None:
         self.streams = Streams(AGGREGATES)
         limits = PublisherLimits(default, {f"source:{name}": limit for name, limit in named.items()})
@@ -102,23 +96,17 @@ class Desk:
             self.admission.update(found)
 
     def received(self, *entries: Entry) -> list[tuple[str, CommandReceived]]:
-        """Has commands read; returns what is to be written."""
         for each in entries:
             self.intake.receive(each)
         return [(stream, event) for stream, event, _ in self.intake.unrecorded(self.streams)]
 
     def answers(self, *entries: Entry) -> list[str]:
-        """Has commands read and answered; returns the code of each answer."""
         found = []
         for stream, event in self.received(*entries):
             self.fold(stream, event)
             for proposal in react(self.streams.by_id[stream], CAPABILITIES, AGGREGATES):
                 self.fold(stream, *proposal.events)
-                found += [
-                    answer.code if isinstance(answer, CommandRefused) else "accepted"
-                    for answer in proposal.events
-                    if isinstance(answer, CommandAccepted | CommandRefused)
-                ]
+                found += codes(proposal.events)
         return found
 
 
@@ -190,14 +178,11 @@ def test_another_publisher_one_that_is_named_and_what_opens_no_stream_have_rates
 
 
 def test_what_the_log_says_counts_also_for_commands_that_are_read_again_after_a_restart() -> None:
-    desk = Desk(PublisherLimit(max_commands_per_s=0.1))
-    other = Desk(PublisherLimit(max_commands_per_s=0.1))
+    desk, other = (Desk(PublisherLimit(max_commands_per_s=0.1)) for _ in range(2))
     ours, theirs = desk.received(entry(0), entry(1)), other.received(entry(1), entry(0))
     assert [event.problem is None for _, event in ours] == [True, False]
     assert [event.problem is None for _, event in theirs] == [True, False]
-    for stream, event in theirs:
-        desk.fold(stream, event)
-    for stream, event in ours:
+    for stream, event in (*theirs, *ours):
         desk.fold(stream, event)
     known = [desk.streams.by_id[f"s-{at}"].commands[f"c-{at}"].publications for at in (0, 1)]
     assert [[each.postponed is None for each in found] for found in known] == [[False], [True]]
@@ -271,7 +256,5 @@ def test_a_bad_file_of_limits_stops_the_start_and_is_named_with_publisher_and_ru
 def test_what_a_file_does_not_say_is_as_for_all(tmp_path: Path) -> None:
     path = tmp_path / "limits.json"
     path.write_text('{"key:ci-1": {"max_open_streams": 3}, "source:urn:x": {"max_commands_per_s": 0}}')
-    assert read_limits(path, PublisherLimit(5, 7)) == {
-        "key:ci-1": PublisherLimit(5, 3),
-        "source:urn:x": PublisherLimit(0, 7),
-    }
+    found = read_limits(path, PublisherLimit(5, 7))
+    assert found == {"key:ci-1": PublisherLimit(5, 3), "source:urn:x": PublisherLimit(0, 7)}

@@ -1,4 +1,4 @@
-"""A flood of refused commands, each on a stream of its own, leaves the dispatcher's memory as it was."""
+"""A flood of refused commands leaves the dispatcher's memory as it was; and what a receipt says."""
 
 import gc
 import json
@@ -7,20 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Envelope, Event, Message, Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
+from trackside.dispatcher.intake.receipt_positions import earliest
+from trackside.dispatcher.intake.receipts import ReceiptRequest, Receipts, find_answer
 from trackside.dispatcher.service import Dispatcher
+from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams
 from trackside.eventlog.background import Background
 from trackside.eventlog.decider import Facts
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.spill import SpillStore
 
@@ -33,17 +38,12 @@ GROWTH_BYTES = 16 * 2**20
 
 
 class Listening(AdviceLoop):
-    """Sends no request."""
-
     def __init__(self) -> None:
-        super().__init__(
-            AdvisorProcess("tuner", timeout_s=1), AdvisorProcess("assessor", timeout_s=1), Background()
-        )
+        tuner, assessor = (AdvisorProcess(name, timeout_s=1) for name in ("tuner", "assessor"))
+        super().__init__(tuner, assessor, Background())
 
 
 class Loop:
-    """A dispatcher and a log that takes at once what it decides."""
-
     def __init__(self) -> None:
         self.streams = Streams(AGGREGATES, spilled=SpillStore())
         service = ServiceContext.on(MemoryLog(), TOPICS, "dispatcher")
@@ -89,11 +89,8 @@ def flooded(loop: Loop, count: int) -> None:
 
 
 def codes(events: Sequence[Event]) -> list[str]:
-    return [
-        event.code if isinstance(event, CommandRefused) else "accepted"
-        for event in events
-        if isinstance(event, CommandAccepted | CommandRefused)
-    ]
+    answers = [event for event in events if isinstance(event, CommandAccepted | CommandRefused)]
+    return [answer.code if isinstance(answer, CommandRefused) else "accepted" for answer in answers]
 
 
 @pytest.mark.thorough
@@ -141,3 +138,46 @@ def test_the_memory_is_flat_after_100_000_refused_streams() -> None:
 def _resident_bytes() -> int:
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+COMMANDS = Topics().commands.name
+
+
+def wanted(offset: int, command_id: str = "c-1") -> ReceiptRequest:
+    source = Source(topic=COMMANDS, partition=0, offset=offset)
+    return ReceiptRequest("inbox", "s-1", command_id, source)
+
+
+def test_a_receipt_after_a_start_says_what_the_log_says() -> None:
+    loop = Loop()
+    said = []
+    for max_trials in (1, 1, 2):
+        loop.say("s-1", "c-1", max_trials)
+        said += [event for event in loop.turn() if isinstance(event, CommandRefused)]
+    assert codes(said) == ["unknown_task_type", "unknown_task_type", "idempotency_conflict"]
+    assert [find_answer(loop.streams, wanted(offset)) for offset in range(3)] == said
+    assert find_answer(loop.streams, wanted(3)) is None
+    assert find_answer(loop.streams, wanted(0, "c-2")) is None
+
+
+def test_reading_begins_again_at_the_first_receipt_that_is_lacking() -> None:
+    receipts = Receipts(MemoryLog(), RecordWriter("dispatcher", "1"), Background(), {"inbox"})
+    receipts.read(0, 4)
+    assert receipts.positions() == {0: 5}
+    receipts.request(wanted(7))
+    receipts.request(wanted(5))
+    receipts.read(0, 7)
+    assert receipts.positions() == {0: 5}
+    place = (COMMANDS, 0)
+    assert earliest(place, 9, 2, None) == 2
+    assert earliest(place, 9, 2, {}) == 9
+    assert earliest(place, 9, 2, {place: 5}) == 5
+    assert earliest(place, 9, 2, {place: 1}) == 2, "what is gone can't be read"
+    assert earliest(place, 9, 2, {place: 12}) == 9
+
+
+@pytest.mark.parametrize("named", ["trackside.events", "t1.trackside.logs", "a/b", "x" * 250, "..", "a,*"])
+def test_an_operator_can_not_allow_a_topic_of_ours_or_what_is_none(named: str) -> None:
+    with pytest.raises(ValidationError, match="not Trackside's own"):
+        DispatcherSettings(receipt_topics=f"fine, {named}")
+    assert topics_of(" a.b ,c,") == {"a.b", "c"}

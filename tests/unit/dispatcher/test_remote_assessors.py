@@ -108,14 +108,11 @@ TOPICS = Topics()
 
 
 class Slow(MemoryLog):
-    """A log that takes a record when a test lets it."""
-
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.open = asyncio.Event(), asyncio.Event()
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
-        """Appends one record, once it is let."""
         self.asked.set()
         await self.open.wait()
         return await super().publish(topic, partition, record)
@@ -127,9 +124,8 @@ async def test_the_time_of_a_request_begins_when_it_is_in_the_log() -> None:
     assert isinstance(EXAMPLE, SuggestionRequested)
     request = EXAMPLE.model_copy(update={"time_limit_s": 0.01})
     writer = RecordWriter("dispatcher", "1")
-    exchange = RemoteExchange(
-        log, writer, SignatureVerifier(), requests, TOPICS.suggestions, AnswerSuggestion
-    )
+    verifier, answers = SignatureVerifier(), TOPICS.suggestions
+    exchange = RemoteExchange(log, writer, verifier, requests, answers, AnswerSuggestion)
     asking = asyncio.create_task(exchange.ask(request, "a tuner"))
     await log.asked.wait()
     over, _ = await asyncio.wait({asking}, timeout=20 * request.time_limit_s)

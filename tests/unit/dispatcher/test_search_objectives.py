@@ -1,14 +1,11 @@
 """Searches of several objectives: what they may have, how their trials end, what their tuners suggest."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-import optuna
 import pytest
-from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
 
-from tests.unit.dispatcher.test_optuna_tuner import alone, draw_all
+from tests.unit.dispatcher.test_optuna_tuner import GENETIC, SAMPLERS, alone, draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, HistoryItem, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
 from trackside.aggregates.search.messages import StartSearch, TrialEnded, TrialStatus
@@ -23,17 +20,11 @@ from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]
+BOUNDED = {"name": "tpe", "options": {"history": 100}}
 DIRECTIONS: list[Any] = ["maximize", "minimize"]
-SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
-    "random": RandomSampler,
-    "tpe": TPESampler,
-    "nsga2": NSGAIISampler,
-    "nsga3": NSGAIIISampler,
-}
 
 
 def refused(**changed: Any) -> tuple[str, str] | None:
-    """Gives the place and the words of a refusal of a search of two objectives."""
     body = {"task_type": "digits", "space": SPACE, "max_trials": 4, "objectives": TWO} | changed
     found = next(objective_problems(StartSearch.model_validate(body)), None)
     assert found is None or isinstance(found, Problem)
@@ -46,11 +37,7 @@ def refused(**changed: Any) -> tuple[str, str] | None:
         ({"assessor": {"name": "median"}}, "$.assessor", "judges a trial by one value"),
         ({"tuner": {"name": "cma-es"}}, "$.tuner.name", "cma-es learns from one objective only; these can: "),
         ({"tuner": {"name": "own"}}, "$.tuner.name", "own learns from one objective only"),
-        (
-            {"tuner": {"name": "tpe", "options": {"history": 100}}},
-            "$.tuner.options.history",
-            "the best trials of several objectives are not in one order",
-        ),
+        ({"tuner": BOUNDED}, "$.tuner.options.history", "of several objectives are not in one order"),
         ({"goal": 0.5}, "$.goal", "a goal is one value"),
         ({"direction": "minimize"}, "$.direction", "its own direction"),
         ({"objectives": [TWO[0], TWO[0]]}, "$.objectives[1].name", "is the name of another objective"),
@@ -88,16 +75,17 @@ def end_with(
 
 
 def test_a_trial_ends_with_the_values_of_its_objectives_or_has_failed_and_says_which_it_left_out() -> None:
-    found = end_with(TWO, others={"accuracy": 0.5, "latency": 9.0, "loss": 1.0})
-    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
-    found = end_with(TWO, value=0.5, others={"latency": 9.0})
-    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
-    found = end_with(TWO[:1], others={"accuracy": 0.5})
-    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [])
-    found = end_with(TWO, others={"accuracy": 0.5})
-    assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, 0.5, ["latency"])
-    found = end_with([], others={"accuracy": 0.5})
-    assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, None, ["default"])
+    both = {"others": {"accuracy": 0.5, "latency": 9.0, "loss": 1.0}}
+    for objectives, said, values in (
+        (TWO, both, [0.5, 9.0]),
+        (TWO, {"value": 0.5, "others": {"latency": 9.0}}, [0.5, 9.0]),
+        (TWO[:1], {"others": {"accuracy": 0.5}}, []),
+    ):
+        found = end_with(objectives, **said)
+        assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, values)
+    for objectives, value, missing in ((TWO, 0.5, "latency"), ([], None, "default")):
+        found = end_with(objectives, others={"accuracy": 0.5})
+        assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, value, [missing])
     assert end_with(TWO).status is TrialStatus.SUCCEEDED
     assert end_with(TWO, AttemptEnd.FAILED, value=0.5).values == []
 
@@ -113,7 +101,6 @@ def test_a_value_that_is_not_finite_is_kept_and_teaches_nothing(odd: str) -> Non
 
 
 def values_at(parameters: dict[str, Any]) -> list[float]:
-    """Gives two values that pull in different directions."""
     return [score(parameters), parameters["dropout"] + parameters["layers"]]
 
 
@@ -125,16 +112,12 @@ def end_of_two(number: int, parameters: dict[str, Any]) -> HistoryItem:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("in_flight", [1, 4])
-@pytest.mark.parametrize("name", list(SAMPLERS))
+@pytest.mark.parametrize("name", ["random", "tpe", "nsga2", "nsga3"])
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna(name: str, in_flight: int) -> None:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    genetic = {"population_size": 8, "mutation_prob": 0.9} if name.startswith("nsga") else {}
-    expected = alone(
-        lambda n: SAMPLERS[name](seed=suggestion_seed(7, n), **genetic),
-        *(100, in_flight, draw_all, end_of_two),
-        directions=DIRECTIONS,
-    )
+    genetic = GENETIC if name.startswith("nsga") else {}
+    asked = (100, in_flight, draw_all, end_of_two, DIRECTIONS)
+    expected = alone(lambda n: SAMPLERS[name](seed=suggestion_seed(7, n), **genetic), *asked)
     advisor = Advisor()
     setup = {"space": SPACE, "tuner": {"name": name, "options": genetic}, "seed": 7, "direction": "maximize"}
     _ask(advisor, {"op": "open", "kind": "tuner", **setup, "directions": DIRECTIONS})

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ec import (
-    SECP256R1,
-    EllipticCurvePrivateKey,
-    generate_private_key,
-)
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from trackside.aggregates.registry import AGGREGATES
@@ -82,16 +78,13 @@ def test_what_is_signed_is_this_command_for_this_topic_and_nothing_else() -> Non
     """BI-26: every change of what is signed shows."""
     good = SIGNER.signed(plain(), TOPIC)
     headers = dict(good.headers)
+    named = {"ce_id": b"c-2", "ce_type": b"trackside.stop-tasks.v1", "ce_receiptto": b"inbox"}
+    other: list[tuple[str, bytes | None]] = [*named.items()]
+    other += [(SIGNATURE, octets) for octets in (b"AAAA", b"\xff", base64.b64encode(bytes(64)))]
     changed = [
+        *(replace(good, headers=[*good.headers, each]) for each in [*other, (KEY_ID, b"ci-0")]),
         replace(good, value=b'{"reason": "Enough"}'),
-        replace(good, headers=[*good.headers, ("ce_id", b"c-2")]),
-        replace(good, headers=[*good.headers, ("ce_type", b"trackside.stop-tasks.v1")]),
-        replace(good, headers=[*good.headers, ("ce_receiptto", b"inbox")]),
         replace(good, headers=[*plain().headers, (KEY_ID, b"ci-1")]),
-        replace(good, headers=[*good.headers, (SIGNATURE, b"AAAA")]),
-        replace(good, headers=[*good.headers, (SIGNATURE, b"\xff")]),
-        replace(good, headers=[*good.headers, (SIGNATURE, base64.b64encode(bytes(64)))]),
-        replace(good, headers=[*good.headers, (KEY_ID, b"ci-0")]),
         SIGNER.signed(plain(), "dev.trackside.commands"),
     ]
     assert [code(received(record)) for record in changed] == ["bad_signature"] * len(changed)
@@ -146,15 +139,12 @@ def test_node_signs_as_we_do(tmp_path: Path) -> None:
     assert {name: text.encode() for name, text in said.items()} == wanted
 
 
-def pem(key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def pem(key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, plain)
 
 
-def test_signatures_without_keys_stop_the_start(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_key_stops_the_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TRACKSIDE_DISPATCHER_SIGNATURES", "accept")
     for name in ("", "none.json"):
         monkeypatch.setenv("TRACKSIDE_DISPATCHER_KEYS_FILE", name)
@@ -167,7 +157,7 @@ def test_a_key_is_read_from_pem_and_what_is_none_is_said(tmp_path: Path) -> None
     for name, octets, said in (
         ("none.pem", None, "No such file"),
         ("text.pem", b"hello", "no private key"),
-        ("ec.pem", pem(generate_private_key(SECP256R1())), "expected an Ed25519 key"),
+        ("ec.pem", pem(ec.generate_private_key(ec.SECP256R1())), "expected an Ed25519 key"),
         ("a b.pem", pem(PRIVATE), "can't be a key's id"),
     ):
         if octets is not None:
@@ -185,9 +175,8 @@ def keys_file(tmp_path: Path, body: object) -> Path:
 def test_public_keys_are_read_in_either_form(tmp_path: Path) -> None:
     public = PRIVATE.public_key()
     raw = base64.b64encode(public.public_bytes_raw()).decode()
-    text = public.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    ).decode()
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    text = public.public_bytes(serialization.Encoding.PEM, form).decode()
     body = {"a": {"public": raw}, "b": {"public": text, "revoked": "2026-01-01T00:00:00Z"}}
     found = read_keys(keys_file(tmp_path, body))
     assert (found["a"].public, found["a"].revoked_ms) == (public, None)

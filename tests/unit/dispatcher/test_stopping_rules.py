@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dispatcher.optuna_pruners import OptunaStudy
+from tests.unit.dispatcher.optuna_pruners import pruned
 from trackside.aggregates.search.builtin_assessors import ASSESSORS, check_assessor
 from trackside.aggregates.search.messages import Direction
 from trackside.aggregates.search.state import FeedRow
@@ -18,45 +18,33 @@ from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.stopping_rules import percentile_of
 
 MEDIAN: dict[str, Any] = {"name": "median", "options": {"n_startup_trials": 2, "n_warmup_steps": 1}}
-SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "median": st.fixed_dictionaries(
-        {},
-        optional={
-            "n_startup_trials": st.integers(0, 6),
-            "n_warmup_steps": st.integers(0, 5),
-            "interval_steps": st.integers(1, 4),
-            "n_min_trials": st.integers(1, 4),
-        },
-    ),
-    "percentile": st.fixed_dictionaries(
-        {"percentile": st.floats(0, 100), "n_startup_trials": st.integers(0, 4)},
-        optional={"interval_steps": st.integers(1, 4), "n_warmup_steps": st.integers(0, 3)},
-    ),
-    "successive-halving": st.fixed_dictionaries(
-        {"min_resource": st.integers(1, 3), "reduction_factor": st.integers(2, 4)},
-        optional={"min_early_stopping_rate": st.integers(0, 2), "bootstrap_count": st.integers(0, 3)},
-    )
+Options = st.SearchStrategy[dict[str, Any]]
+
+
+def drawn(needed: dict[str, Any], **optional: Any) -> Options:
+    return st.fixed_dictionaries(needed, optional=optional)
+
+
+def up_to(most: int, least: int = 0) -> st.SearchStrategy[int]:
+    return st.integers(least, most)
+
+
+WRAPPED: list[dict[str, Any]] = [
+    {"name": "median", "options": {"n_startup_trials": 2}},
+    {"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}},
+]
+STEPS = {"n_warmup_steps": up_to(5), "interval_steps": up_to(4, 1)}
+RUNGS = {"min_resource": up_to(3, 1), "reduction_factor": up_to(4, 2)}
+BRACKETS = {"max_resource": up_to(30, 3), "reduction_factor": up_to(4, 2)}
+SPECS: dict[str, Options] = {
+    "median": drawn({}, n_startup_trials=up_to(6), n_min_trials=up_to(4, 1), **STEPS),
+    "percentile": drawn({"percentile": st.floats(0, 100), "n_startup_trials": up_to(4)}, **STEPS),
+    "successive-halving": drawn(RUNGS, min_early_stopping_rate=up_to(2), bootstrap_count=up_to(3))
     | st.just({}),
-    "hyperband": st.fixed_dictionaries(
-        {"max_resource": st.integers(3, 30), "reduction_factor": st.integers(2, 4)},
-        optional={"min_resource": st.integers(1, 3), "bootstrap_count": st.integers(0, 2)},
-    )
-    | st.just({}),
-    "threshold": st.fixed_dictionaries(
-        {"lower": st.floats(-0.2, 0.3)},
-        optional={"upper": st.floats(0.6, 2), "interval_steps": st.integers(1, 4)},
-    ),
-    "wilcoxon": st.fixed_dictionaries(
-        {"p_threshold": st.floats(0.05, 0.6)}, optional={"n_startup_steps": st.integers(0, 5)}
-    ),
-    "patient": st.fixed_dictionaries(
-        {"patience": st.integers(0, 4)},
-        optional={
-            "min_delta": st.floats(0, 0.2),
-            "wrapped": st.just({"name": "median", "options": {"n_startup_trials": 2}})
-            | st.just({"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}}),
-        },
-    ),
+    "hyperband": drawn(BRACKETS, min_resource=up_to(3, 1), bootstrap_count=up_to(2)) | st.just({}),
+    "threshold": drawn({"lower": st.floats(-0.2, 0.3)}, upper=st.floats(0.6, 2), interval_steps=up_to(4, 1)),
+    "wilcoxon": drawn({"p_threshold": st.floats(0.05, 0.6)}, n_startup_steps=up_to(5)),
+    "patient": drawn({"patience": up_to(4)}, min_delta=st.floats(0, 0.2), wrapped=st.sampled_from(WRAPPED)),
 }
 ENDS = ["SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "FAILED"]
 
@@ -100,14 +88,14 @@ def verdicts(assessment: SearchAssessor, rows: list[FeedRow]) -> dict[int, int]:
 @pytest.mark.parametrize("name", SPECS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
+@pytest.mark.filterwarnings("ignore")  # pruners of Optuna are experimental
 def test_d33_verdicts_are_those_of_optunas_pruner_alone(name: str, data: st.DataObject) -> None:
     assessor = {"name": name, "options": data.draw(SPECS[name])}
     assert not check_assessor(assessor)
     direction: Direction = data.draw(st.sampled_from(["maximize", "minimize"]))
     seed, rows = data.draw(st.integers(0, 2**53)), data.draw(lives())
-    assert verdicts(SearchAssessor(assessor, direction, seed), rows) == OptunaStudy(
-        assessor, direction, seed
-    ).take(rows)
+    found = verdicts(SearchAssessor(assessor, direction, seed), rows)
+    assert found == pruned(assessor, direction, seed, rows)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40), st.floats(0, 100))
@@ -118,9 +106,7 @@ def test_a_percentile_is_numpys_to_the_last_bit(values: list[float], percent: fl
 @pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(rows=lives(), cut=st.floats(0, 1), name=st.sampled_from(sorted(ASSESSORS)), data=st.data())
-def test_d08_told_again_it_says_the_same(
-    rows: list[FeedRow], cut: float, name: str, data: st.DataObject
-) -> None:
+def test_d08_told_again_it_is_alike(rows: list[FeedRow], cut: float, name: str, data: st.DataObject) -> None:
     """D8: there is no checkpoint to load; rows are sent again from the log, in lines of any size."""
     specs = {**SPECS, "asha": SPECS["successive-halving"], "curve-fitting": st.just({"epochs": 60})}
     assessor = {"name": name, "options": data.draw(specs[name])}
@@ -134,7 +120,6 @@ def test_d08_told_again_it_says_the_same(
 
 
 def completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> SearchAssessor:
-    """Gives an assessor that knows completed trials of these levels, five steps each."""
     assessment = SearchAssessor(assessor, "maximize", 7)
     for trial, level in enumerate(levels):
         assessment.take([(trial, step, level + step / 10) for step in range(5)])
@@ -143,7 +128,6 @@ def completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> SearchAssess
 
 
 def stopped(assessment: SearchAssessor, *rows: FeedRow) -> list[int]:
-    """Returns the trials to stop after some rows."""
     return [trial for trial, _ in assessment.take(rows)]
 
 
@@ -255,50 +239,38 @@ def test_a_curve_that_levels_off_below_the_best_is_stopped(direction: Any, offse
     assert stopped(assessment, (3, 0, curve(0.1, 9)), (3, 1, curve(0.1, 9)), (3, 2, curve(0.1, 9))) == [2]
 
 
-BAD: list[tuple[dict[str, Any], str, str]] = [
-    ({"name": "medain"}, "name", "did you mean 'median'"),
-    ({"name": "median", "options": {"interval_steps": 0}}, "options.interval_steps", "from 1"),
-    ({"name": "median", "options": {"n_warmup_step": 0}}, "options.n_warmup_step", "'n_warmup_steps'"),
-    ({"name": "percentile"}, "options.percentile", "missing option"),
-    ({"name": "percentile", "options": {"percentile": 101}}, "options.percentile", "from 0 to 100"),
-    ({"name": "percentile", "options": {"percentile": math.nan}}, "options.percentile", "a number"),
-    ({"name": "asha", "options": {"min_resource": "all"}}, "options.min_resource", "or one of auto"),
-    ({"name": "asha", "options": {"bootstrap_count": 1}}, "options.bootstrap_count", "needs a number"),
-    ({"name": "hyperband", "options": {"bootstrap_count": 1}}, "options.bootstrap_count", "max_resource"),
-    (
-        {"name": "hyperband", "options": {"min_resource": 9, "max_resource": 3}},
-        "options.max_resource",
-        "below",
-    ),
-    ({"name": "threshold"}, "options", "lower, upper or both"),
-    ({"name": "threshold", "options": {"lower": 2, "upper": 1}}, "options.upper", "below lower"),
-    ({"name": "threshold", "options": {"lower": 10**400}}, "options.lower", "a number"),
-    ({"name": "patient"}, "options.patience", "missing option"),
-    ({"name": "patient", "options": {"patience": 1, "wrapped": "median"}}, "options.wrapped", "an object"),
-    (
-        {"name": "patient", "options": {"patience": 1, "wrapped": {"name": "wilcoxn"}}},
-        "options.wrapped.name",
-        "did you mean 'wilcoxon'",
-    ),
-    (
-        {"name": "patient", "options": {"patience": 1, "wrapped": {"name": "median", "options": {"a": 1}}}},
-        "options.wrapped.options.a",
-        "unknown option",
-    ),
-    (
-        {"name": "patient", "options": {"patience": 1, "wrapped": {"name": "patient"}}},
-        "options.wrapped.name",
-        "not itself",
-    ),
-    ({"name": "wilcoxon", "options": {"p_threshold": 2}}, "options.p_threshold", "from 0 to 1"),
-    ({"name": "curve-fitting"}, "options.epochs", "missing option"),
-    ({"name": "curve-fitting", "options": {"epochs": 9, "start_step": 2}}, "options.start_step", "from 3"),
-]
+def patient(**wrapped: Any) -> dict[str, Any]:
+    return {"patience": 1, "wrapped": wrapped}
 
 
-@pytest.mark.parametrize(("assessor", "path", "words"), BAD)
-def test_d33_a_bad_assessor_is_refused_with_reason(assessor: dict[str, Any], path: str, words: str) -> None:
-    fault, *_ = check_assessor(assessor)
+@pytest.mark.parametrize(
+    ("name", "options", "path", "words"),
+    [
+        ("medain", {}, "name", "did you mean 'median'"),
+        ("median", {"interval_steps": 0}, "options.interval_steps", "from 1"),
+        ("median", {"n_warmup_step": 0}, "options.n_warmup_step", "'n_warmup_steps'"),
+        ("percentile", {}, "options.percentile", "missing option"),
+        ("percentile", {"percentile": 101}, "options.percentile", "from 0 to 100"),
+        ("percentile", {"percentile": math.nan}, "options.percentile", "a number"),
+        ("asha", {"min_resource": "all"}, "options.min_resource", "or one of auto"),
+        ("asha", {"bootstrap_count": 1}, "options.bootstrap_count", "needs a number"),
+        ("hyperband", {"bootstrap_count": 1}, "options.bootstrap_count", "max_resource"),
+        ("hyperband", {"min_resource": 9, "max_resource": 3}, "options.max_resource", "below"),
+        ("threshold", {}, "options", "lower, upper or both"),
+        ("threshold", {"lower": 2, "upper": 1}, "options.upper", "below lower"),
+        ("threshold", {"lower": 10**400}, "options.lower", "a number"),
+        ("patient", {}, "options.patience", "missing option"),
+        ("patient", {"patience": 1, "wrapped": "median"}, "options.wrapped", "an object"),
+        ("patient", patient(name="wilcoxn"), "options.wrapped.name", "did you mean 'wilcoxon'"),
+        ("patient", patient(name="median", options={"a": 1}), "options.wrapped.options.a", "unknown option"),
+        ("patient", patient(name="patient"), "options.wrapped.name", "not itself"),
+        ("wilcoxon", {"p_threshold": 2}, "options.p_threshold", "from 0 to 1"),
+        ("curve-fitting", {}, "options.epochs", "missing option"),
+        ("curve-fitting", {"epochs": 9, "start_step": 2}, "options.start_step", "from 3"),
+    ],
+)
+def test_d33_a_bad_assessor_is_refused(name: str, options: dict[str, Any], path: str, words: str) -> None:
+    fault, *_ = check_assessor({"name": name, "options": options} if options else {"name": name})
     assert fault[0] == f"$.assessor.{path}"
     assert words in fault[1]
 
@@ -315,7 +287,7 @@ def test_d33_a_bad_assessor_is_refused_with_reason(assessor: dict[str, Any], pat
         ("threshold", {"lower": "a"}, ["lower"]),
         (
             "patient",
-            {"patience": -1, "wrapped": {"name": "median", "options": {"a": 1, "b": 1}}},
+            patient(name="median", options={"a": 1, "b": 1}) | {"patience": -1},
             ["patience", "wrapped.options.a", "wrapped.options.b"],
         ),
     ],

@@ -19,23 +19,18 @@ JOB = {"job": "digits-1"}
 
 
 def value(name: str, **labels: str) -> float | None:
-    """Returns what Prometheus gets for a gauge; None if there is none."""
     return REGISTRY.get_sample_value(f"trackside_dispatcher_{name}", JOB | labels)
 
 
 @dataclass
 class Followed:
-    """A job, and the gauges of a dispatcher."""
-
     told: JobHistory = field(default_factory=JobHistory)
     gauges: StreamGauges = field(default_factory=lambda: StreamGauges(Aggregates([ROUNDS])))
 
     def update(self) -> None:
-        """Sets the gauges to the job as it is now."""
         self.gauges.update(self.told.stream)
 
     def end(self) -> None:
-        """Ends the job, with its gauges."""
         self.told.job.status = JobStatus.DELETED
         self.update()
 
@@ -61,9 +56,7 @@ def test_the_numbers_of_a_job_are_exported(followed: Followed) -> None:
     assert value("job_stage_jobs", stage="train", state="Waiting") == 1
 
 
-def test_only_the_present_stage_has_a_gauge_and_metrics_stay_until_the_next(
-    followed: Followed,
-) -> None:
+def test_only_the_present_stage_has_a_gauge_and_metrics_stay_until_the_next(followed: Followed) -> None:
     told = followed.told
     followed.update()
     told.assign(100)
@@ -81,9 +74,7 @@ def test_only_the_present_stage_has_a_gauge_and_metrics_stay_until_the_next(
     assert value("job_metric_values", model="deployed", metric="accuracy") == 0.8
 
 
-def test_jobs_that_are_over_or_too_many_have_no_gauges(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_that_are_over_or_many_have_none(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     told = followed.told
     told.whole_round(0.9, 0.8)
     followed.update()

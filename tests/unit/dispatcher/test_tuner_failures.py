@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
+from trackside.aggregates.search import messages, suggestions
 from trackside.aggregates.search.advice_messages import (
     MESSAGE_MAX,
     TRACEBACK_MAX,
@@ -17,14 +17,6 @@ from trackside.aggregates.search.advice_messages import (
     SuggestionFailed,
 )
 from trackside.aggregates.search.failure_policies import TunerFailure
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchExhausted,
-    SearchFailed,
-    SearchStatus,
-    TrialSuggested,
-    Tuner,
-)
 from trackside.contracts.message import Event
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorTimeout
@@ -51,7 +43,6 @@ class Scripted(AdvisorProcess):
         self.asked: list[tuple[str, str]] = []
 
     async def request(self, search: str, ops: Any, ops_a_line: int = 0) -> Any:
-        """Answers the next thing."""
         listed: Iterable[dict[str, Any]] = list(ops(self.generation))
         opened = [op[op["kind"]]["name"] for op in listed if op["op"] == "open"]
         self.asked.append((search, "".join(opened)))
@@ -65,13 +56,12 @@ class Played:
     """A search with a user's tuner and its dispatcher, which may be replaced by another at any time."""
 
     def __init__(self, policy: TunerFailure, *own: Any, ours: Iterable[Any] = (), **changed: Any) -> None:
-        tuner = Tuner(name="mine", on_failure=policy)
+        tuner = messages.Tuner(name="mine", on_failure=policy)
         self.told: Told = search_running(tuner=tuner, **changed)
         self.own, self.ours = Scripted("own-tuner", *own), Scripted("tuner", *ours)
         self.restart()
 
     def restart(self) -> None:
-        """Begins with a new dispatcher that knows the state only."""
         self.background = Background()
         self.advice = AdviceLoop(self.ours, Scripted("assessor"), self.background, self.own)
 
@@ -96,7 +86,6 @@ class Played:
         return events
 
     async def first(self, kind: type[Said]) -> Said:
-        """Returns the first event of a turn."""
         event, *_ = await self.turn()
         assert isinstance(event, kind)
         return event
@@ -109,27 +98,23 @@ async def test_a_failure_is_told_with_its_reason_and_asked_again_up_to_the_limit
     assert (first.trial, first.failure, first.code) == (0, 1, "tuner_failed")
     assert first.message == "RuntimeError: no license"
     assert len(first.traceback) == TRACEBACK_MAX
-    second, failed, ended = [*await played.turn(), *decided(played.told)]
+    second, failed, *_ = await played.turn()
+    [[ended]] = [answer.events for answer in react(played.told.stream, Capabilities(), AGGREGATES)]
     assert isinstance(second, SuggestionFailed) and (second.failure, second.code) == (2, "tuner_timed_out")
-    assert isinstance(failed, SearchFailed)
+    assert isinstance(failed, messages.SearchFailed)
     assert (failed.code, failed.message) == ("tuner_timed_out", "trial 0, asked 2 times: no answer in 30 s")
-    assert isinstance(ended, SearchEnded) and ended.status is SearchStatus.ERROR
-
-
-def decided(told: Told) -> list[Event]:
-    """Lets the dispatcher react once more."""
-    return [event for answer in react(told.stream, Capabilities(), AGGREGATES) for event in answer.events]
+    assert isinstance(ended, messages.SearchEnded) and ended.status is messages.SearchStatus.ERROR
 
 
 async def test_a_new_dispatcher_goes_on_counting_and_an_answer_gives_a_clean_slate() -> None:
     played = Played(TunerFailure(retries=1), RAISED, RAISED)
     await played.turn()
     played.restart()
-    assert SearchFailed in [type(event) for event in await played.turn()]
+    assert messages.SearchFailed in [type(event) for event in await played.turn()]
     played = Played(TunerFailure(), RAISED, RAISED, {"lr": 0.5}, RAISED)
     for _ in range(2):
         await played.turn()
-    suggested = await played.first(TrialSuggested)
+    suggested = await played.first(messages.TrialSuggested)
     assert suggested.source == "algorithm"
     [failure] = await played.turn()
     assert isinstance(failure, SuggestionFailed) and (failure.trial, failure.failure) == (1, 1)
@@ -139,20 +124,18 @@ async def test_chance_stands_in_for_one_trial_and_the_search_fails_when_that_fai
     policy = TunerFailure(retries=0, then="random")
     played = Played(policy, RAISED, {"lr": 0.75}, ours=[{"lr": 0.25}])
     await played.turn()
-    drawn = await played.first(TrialSuggested)
+    drawn = await played.first(messages.TrialSuggested)
     assert (drawn.source, drawn.parameters) == ("fallback", {"lr": 0.25})
     assert played.ours.asked == [("digits-1/by-chance", "random")]
-    after = await played.first(TrialSuggested)
+    after = await played.first(messages.TrialSuggested)
     assert (after.trial, after.source) == (1, "algorithm")
-    policy = TunerFailure(retries=0, then="random")
     played = Played(policy, RAISED, ours=[RAISED] * suggestions.CHANCES)
     events: list[Event] = []
     for _ in range(1 + suggestions.CHANCES):
         events += await played.turn()
-    assert [type(event) for event in events] == [SuggestionFailed] * (1 + suggestions.CHANCES) + [
-        SearchFailed
-    ]
-    assert played.told.search.status is SearchStatus.STOPPING
+    failed = [SuggestionFailed] * (1 + suggestions.CHANCES)
+    assert [type(event) for event in events] == [*failed, messages.SearchFailed]
+    assert played.told.search.status is messages.SearchStatus.STOPPING
 
 
 async def test_d11_waiting_and_being_exhausted_are_two_events() -> None:
@@ -160,10 +143,10 @@ async def test_d11_waiting_and_being_exhausted_are_two_events() -> None:
     await played.turn()
     [waits] = await played.turn()
     assert isinstance(waits, SuggestionDeferred)
-    assert (waits.trial, played.told.search.status) == (1, SearchStatus.RUNNING)
+    assert (waits.trial, played.told.search.status) == (1, messages.SearchStatus.RUNNING)
     assert await played.turn() == [], "it isn't asked again until something has ended"
     finish(played.told, 0, 0.5)
-    exhausted = await played.first(SearchExhausted)
+    exhausted = await played.first(messages.SearchExhausted)
     assert (exhausted.trials, exhausted.seen) == (1, played.told.search.opened[1])
 
 
@@ -171,7 +154,7 @@ async def test_d11_a_tuner_that_waits_while_nothing_runs_has_failed() -> None:
     played = Played(TunerFailure(retries=0), TunerWaits())
     failure, failed = await played.turn()
     assert isinstance(failure, SuggestionFailed) and failure.code == "tuner_waits_in_vain"
-    assert isinstance(failed, SearchFailed)
+    assert isinstance(failed, messages.SearchFailed)
 
 
 @pytest.mark.parametrize("retries", [0, 5])
@@ -179,8 +162,7 @@ async def test_no_more_is_asked_of_a_search_that_has_failed(retries: int) -> Non
     played = Played(TunerFailure(retries=retries), *[RAISED] * (retries + 1))
     for _ in range(retries + 1):
         await played.turn()
-    assert played.own.answers == []
-    assert played.told.search.status is SearchStatus.STOPPING
+    assert (played.own.answers, played.told.search.status) == ([], messages.SearchStatus.STOPPING)
 
 
 TUNER = """

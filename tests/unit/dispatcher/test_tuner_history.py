@@ -1,6 +1,7 @@
 """The history that a tuner receives is the same at any time, and append-only."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,11 +24,23 @@ from tests.unit.domain.given import (
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, TrialStatus
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, Reservation, TaskError, TaskInterrupted, TaskStatus
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, ended_item
 from trackside.domain.streams import load, pack
 
 TRIALS = 12
+
+
+def tell(told: Told, *messages: Message) -> Told:
+    """Tells messages one by one."""
+    for message in messages:
+        told.tell(message)
+    return told
+
+
+def past_of(told: Told, trial: int) -> list[Any]:
+    return [item[:2] for item in TunerHistory().until(told.search, trial)]
 
 
 def lived(seed: int, concurrency: int) -> tuple[Told, dict[int, list[HistoryItem]]]:
@@ -69,51 +82,26 @@ def test_a_trial_is_told_the_ends_that_the_log_had_when_its_slot_opened() -> Non
     told.tell(suggested(1), submitted(1))
     finish(told, 1, 0.5)
     finish(told, 0, 0.6)
-    assert [item[:2] for item in TunerHistory().until(told.search, 2)] == [
-        ("suggested", 0),
-        ("suggested", 1),
-        ("ended", 1),
-    ]
+    before = [("suggested", 0), ("suggested", 1), ("ended", 1)]
+    assert past_of(told, 2) == before
     told.tell(suggested(2), submitted(2))
-    assert [item[:2] for item in TunerHistory().until(told.search, 3)] == [
-        ("suggested", 0),
-        ("suggested", 1),
-        ("ended", 1),
-        ("suggested", 2),
-        ("ended", 0),
-    ]
+    assert past_of(told, 3) == [*before, ("suggested", 2), ("ended", 0)]
 
 
-def test_how_a_trial_ended_is_said_in_the_tuner_s_words_and_the_last_value_of_a_stopped_one_may_count() -> (
-    None
-):
-    for outcome, value, state in (
-        (TrialStatus.SUCCEEDED, 0.5, "complete"),
-        (TrialStatus.SUCCEEDED, None, "failed"),
-        (TrialStatus.EARLY_STOPPED, 0.25, "pruned"),
-        (TrialStatus.FAILED, None, "failed"),
-        (TrialStatus.USER_CANCELED, None, "failed"),
-        (TrialStatus.SYS_CANCELED, None, "failed"),
-    ):
-        told = task_active()
-        told.tell(report(1, 0.25))
-        told.tell(report(2, None))
-        told.tell(ended())
-        told.tell(over(0, value, outcome))
+def test_how_a_trial_ended_is_said_in_the_tuner_s_words_and_the_last_value_of_a_stopped_may_count() -> None:
+    ends = [(TrialStatus.SUCCEEDED, 0.5, "complete"), (TrialStatus.EARLY_STOPPED, 0.25, "pruned")]
+    failed = [TrialStatus[name] for name in ("SUCCEEDED", "FAILED", "USER_CANCELED", "SYS_CANCELED")]
+    for outcome, value, state in [*ends, *((each, None, "failed") for each in failed)]:
+        told = tell(task_active(), report(1, 0.25), report(2, None), ended(), over(0, value, outcome))
         assert ended_item(told.search.trials[0]) == ("ended", 0, state, value, [(1, 0.25)])
     cases = ((True, 0.25, "complete"), (False, 0.25, "pruned"), (True, None, "pruned"))
     for counts, value, expected in cases:
         told = task_active(assessor=Assessor(count_last_value=counts))
-        told.tell(report(1, 0.25))
-        told.tell(ended())
-        told.tell(over(0, value, TrialStatus.EARLY_STOPPED))
+        tell(told, report(1, 0.25), ended(), over(0, value, TrialStatus.EARLY_STOPPED))
         told.tell(suggested(1), submitted(1))
+        asked = [("suggested", 0, {"lr": 0.0}), ("suggested", 1, {"lr": 0.1})]
         item = ("ended", 0, expected, value, [(1, 0.25)])
-        assert TunerHistory().until(told.search, 2) == [
-            ("suggested", 0, {"lr": 0.0}),
-            ("suggested", 1, {"lr": 0.1}),
-            item,
-        ]
+        assert TunerHistory().until(told.search, 2) == [*asked, item]
 
 
 def test_d18_an_assessor_is_told_reports_new_attempts_and_ends_in_the_order_of_the_log() -> None:
@@ -121,40 +109,25 @@ def test_d18_an_assessor_is_told_reports_new_attempts_and_ends_in_the_order_of_t
     told.tell(report(1, 0.1))
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     told.tell(suggested(1), submitted(1))
-    told.tell(assigned(1))
-    told.tell(begun(1))
-    told.tell(report(1, None, 1))
-    told.tell(report(1, 0.5, 1))  # a repeat
-    told.tell(ended(trial=1))
-    told.tell(over(1, None))
-    assert told.stream.root.assessor_feed == [
-        (0, 1, 0.1),
-        (0, None, None),
-        (1, 1, None),
-        (1, "SUCCEEDED", None),
-    ]
-    assert load(pack(told.stream), AGGREGATES).root.assessor_feed == told.stream.root.assessor_feed
-    told = task_active()
-    told.tell(report(1, 0.1))
-    told.tell(ended())
-    told.tell(over(0, 0.1))
+    repeat = report(1, 0.5, 1)
+    tell(told, assigned(1), begun(1), report(1, None, 1), repeat, ended(trial=1), over(1, None))
+    feed = [(0, 1, 0.1), (0, None, None), (1, 1, None), (1, "SUCCEEDED", None)]
+    assert told.stream.root.assessor_feed == feed
+    assert load(pack(told.stream), AGGREGATES).root.assessor_feed == feed
+    told = tell(task_active(), report(1, 0.1), ended(), over(0, 0.1))
     assert told.stream.root.assessor_feed == []
 
 
 def test_an_attempt_that_trains_again_after_an_interrupt_restarts_the_past_of_its_trial() -> None:
-    told = task_active(assessor=Assessor())
-    told.tell(status(TaskStatus.TRAINING))
-    told.tell(report(1, 0.1))
-    told.tell(
-        TaskInterrupted(
-            **token(),
-            interrupt=1,
-            resource="device",
-            reserved=Reservation(cuda_memory_bytes=2**30, estimated_by="raised"),
-            error=TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
-        )
+    interrupted = TaskInterrupted(
+        **token(),
+        interrupt=1,
+        resource="device",
+        reserved=Reservation(cuda_memory_bytes=2**30, estimated_by="raised"),
+        error=TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
     )
-    told.tell(status(TaskStatus.TRAINING, interrupts=1))
-    told.tell(report(1, 0.2, interrupts=1))
-    told.tell(begun())  # a repeat, which changes nothing
+    told = task_active(assessor=Assessor())
+    tell(told, status(TaskStatus.TRAINING), report(1, 0.1), interrupted)
+    again = (status(TaskStatus.TRAINING, interrupts=1), report(1, 0.2, interrupts=1))
+    tell(told, *again, begun())  # a repeat, which changes nothing
     assert told.stream.root.assessor_feed == [(0, 1, 0.1), (0, None, None), (0, 1, 0.2)]

@@ -57,7 +57,6 @@ Setup = tuple[dict[str, Any], dict[str, Any], int, Direction]
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    """Yields every number of a set of parameters, also of sub-spaces."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from numbers_in(inner)
@@ -113,14 +112,8 @@ def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[History
     return history
 
 
-def replayed(tuner: AskTellTuner, history: list[HistoryItem]) -> AskTellTuner:
-    for what, *rest in history:
-        if what == "suggested":
-            tuner.restore(*rest)
-        else:
-            tuner.tell(*rest)
-    return tuner
-
-
 def rebuilt(history: list[HistoryItem], *setup: Any) -> AskTellTuner:
-    return replayed(make_tuner(*setup), history)
+    tuner = make_tuner(*setup)
+    for what, *rest in history:
+        (tuner.restore if what == "suggested" else tuner.tell)(*rest)
+    return tuner

@@ -17,15 +17,10 @@ from trackside.sdk.channel import ScreenChannel
 def copy_model(
     inputs: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, version: int, **asked: Any
 ) -> dict[str, Any]:
-    """Runs the task on a model as a worker does; returns its result. `asked` are parameters."""
     inputs.mkdir(exist_ok=True)
     (inputs / "model").write_bytes(content)
-    described = {
-        "model": "digits",
-        "version": version,
-        "format": "safetensors",
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }
+    described = {"model": "digits", "version": version, "format": "safetensors"}
+    described["sha256"] = hashlib.sha256(content).hexdigest()
     parameters = {"job": "Job-1", "update": version, "time_ms": version * 1000, "model": described} | asked
     if parameters["target"] == "removal":
         parameters = {name: each for name, each in parameters.items() if name not in ("update", "model")}
@@ -38,7 +33,6 @@ def copy_model(
 
 
 def version_of(path: str) -> int:
-    """Returns the version in the name of a model's file."""
     found = re.search(r"-v(\d+)-", Path(path).name)
     assert found is not None, path
     return int(found[1])
@@ -57,7 +51,6 @@ class Poller:
         self.models: list[bytes] = []
 
     def look(self) -> None:
-        """Reads the file, and the model if the file has another time than before."""
         if not self._config.exists():
             return
         found = json.loads(self._config.read_text())["model_config"]

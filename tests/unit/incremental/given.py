@@ -2,13 +2,18 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from trackside.aggregates.dataset.messages import DatasetEnd, DatasetFormat
 from trackside.incremental.datasets import open_dataset
 from trackside.incremental.drift_window import DriftWindow
 from trackside.incremental.growth import DatasetGrowth
+from trackside.incremental.outputs import OutputError
 
 
 @dataclass
@@ -28,9 +33,8 @@ class WatchedFile:
     def restart(self) -> None:
         """Follows it from what was observed on, as another watcher would."""
         source = open_dataset(str(self.path), None)
-        self.growth = DatasetGrowth(
-            source, self.format, self.observed, lambda: self.now_s, self.seen.extend, self.window
-        )
+        seen, clock = self.seen.extend, lambda: self.now_s
+        self.growth = DatasetGrowth(source, self.format, self.observed, clock, seen, self.window)
 
     def append(self, octets: bytes) -> None:
         """Appends to the file, at a time of its own."""
@@ -39,7 +43,6 @@ class WatchedFile:
         self.touch()
 
     def rewrite(self, octets: bytes) -> None:
-        """Writes other bytes over the file, which stays the same file."""
         with self.path.open("r+b" if self.path.exists() else "wb") as file:
             file.write(octets)
             file.truncate()
@@ -50,14 +53,23 @@ class WatchedFile:
         found = self.path.stat()
         os.utime(self.path, ns=(found.st_atime_ns, found.st_mtime_ns + 1_000_000))
 
+    def grow(self, octets: bytes) -> bool:
+        self.append(octets)
+        return self.look()
+
     def look(self) -> bool:
-        """Looks at the file once."""
         try:
             return self.growth.look()
         finally:
             self.observed = self.growth.end
 
 
+@contextmanager
+def refused(code: str, match: str | None = None) -> Iterator[None]:
+    with pytest.raises(OutputError, match=match) as caught:
+        yield
+    assert caught.value.code == code
+
+
 def end_of(octets: bytes, lines: int) -> DatasetEnd:
-    """Returns the end of so many samples, which are all of the bytes."""
     return DatasetEnd(lines=lines, size=len(octets), sha256=hashlib.sha256(octets).hexdigest())

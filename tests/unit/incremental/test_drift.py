@@ -1,17 +1,21 @@
-"""Detectors of drift: how far the newest samples differ from earlier ones (I13)."""
+"""Detectors of drift: how far the newest samples differ from earlier ones, and which are compared (I13)."""
 
 import logging
 import math
 import random
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.incremental.given import WatchedFile
+from trackside.aggregates.dataset.messages import DatasetFormat, DriftSpec
 from trackside.contracts import plugins
 from trackside.contracts.message import Json
 from trackside.incremental import drift
 from trackside.incremental.drift import DriftColumns, detectors, find_detector, measure_drift
+from trackside.incremental.drift_window import DriftWindow, numbers_of_sample
 
 NAN = math.nan
 
@@ -22,13 +26,11 @@ def column(seed: int, mean: float = 0.0, count: int = 400) -> list[float]:
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    """Lets installed packages offer these objects as detectors."""
     points = [EntryPoint(name=name, value=value, group=drift.GROUP) for name, value in values.items()]
     monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == drift.GROUP else [])
 
 
 def constant(reference: DriftColumns, window: DriftColumns, parameters: Json) -> Any:
-    """A detector of a package, which finds what its parameters say."""
     assert isinstance(parameters, dict)
     return parameters["found"]
 
@@ -52,9 +54,7 @@ def test_the_statistics_are_the_largest_distance_of_shares_and_the_index_of_the_
     assert found == pytest.approx(expected)
 
 
-def test_the_column_that_differs_most_counts_and_packages_add_detectors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_column_that_differs_most_counts_and_packages_add_more(monkeypatch: pytest.MonkeyPatch) -> None:
     reference, window = [[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0]]
     assert measure_drift("ks", reference, window, {}) == 1
     assert measure_drift("ks", reference, window, {"combine": "mean"}) == 0.5
@@ -96,9 +96,7 @@ def test_an_unknown_detector_or_parameter_is_named(name: str, parameters: Json, 
         ([[1.0], [1.0, 2.0]], [[1.0], [1.0]], "the columns of the reference, or of the window, are empty or"),
     ],
 )
-def test_columns_that_can_not_be_compared_are_a_problem(
-    reference: DriftColumns, window: DriftColumns, message: str
-) -> None:
+def test_unlike_columns_are_refused(reference: DriftColumns, window: DriftColumns, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         measure_drift("ks", reference, window, {})
 
@@ -126,3 +124,57 @@ def test_a_detector_that_can_not_be_used_is_left_out_with_the_reason(
     with caplog.at_level(logging.ERROR):
         assert detectors() == {"ks": drift.ks, "psi": drift.psi}
     assert f"drift detector {name!r} is not available: {reason}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("format_", "sample", "numbers"),
+    [
+        ("txt", b"1, 2;3 x\t4e1", {"0": 1, "1": 2, "2": 3, "4": 40}),
+        ("txt", b"img/1.jpg 7", {"1": 7}),
+        ("csv", b'1,"2",x', {"a": 1, "b": 2}),
+        ("jsonl", b'{"a": 1, "b": true, "c": "2", "d": null, "e": 2.5}', {"a": 1, "e": 2.5}),
+        ("jsonl", b"[1, null, 3]", {"0": 1, "2": 3}),
+        ("jsonl", b"4", {"0": 4}),
+    ],
+)
+def test_a_sample_has_numbers_by_the_names_of_their_columns(
+    format_: DatasetFormat, sample: bytes, numbers: dict[str, float]
+) -> None:
+    assert numbers_of_sample(format_, sample, ["a", "b", "c"]) == numbers
+
+
+def test_the_newest_samples_are_compared_with_the_first_ones_by_the_named_columns() -> None:
+    window = DriftWindow(DriftSpec(detector="ks", reference=2, window=2), "txt")
+    window.add([b"1", b"2", b"1"], ())
+    assert window.value() is None
+    window.add([b"2"], ())
+    assert window.value() == 0
+    window.add([b"5"], ())
+    assert window.value() == 0.5
+    window.add([b"6", b"7"], ())
+    assert window.value() == 1
+    spec = DriftSpec(detector="ks", reference=2, window=2, columns=["b"])
+    window = DriftWindow(spec, "csv")
+    window.add([b"1,1", b"2,2", b"8,1", b"9,2"], ["a", "b"])
+    assert window.value() == 0
+    window = DriftWindow(DriftSpec(detector="ks", reference=2, window=2), "txt")
+    window.add([b"a", b"b", b"c", b"d"], ())
+    with pytest.raises(ValueError, match="no column of the first samples has a number"):
+        window.value()
+
+
+@pytest.mark.parametrize("format_", ["txt", "csv"])
+def test_another_watcher_compares_the_same_samples(tmp_path: Path, format_: DatasetFormat) -> None:
+    spec = DriftSpec(detector="ks", reference=3, window=2)
+    dataset = WatchedFile(tmp_path / "data", format_, window=DriftWindow(spec, format_))
+    header = "\ufeffx\r\n\r\n" if format_ == "csv" else ""
+    dataset.grow(header.encode() + b"1\n2\n3\n4\n2\n")
+    assert dataset.window is not None
+    first = dataset.window.value()
+    assert first == pytest.approx(1 / 2)
+    dataset.window = DriftWindow(spec, format_)
+    dataset.restart()
+    dataset.look()
+    assert dataset.window.value() == first
+    dataset.grow(b"9\n9\n")
+    assert dataset.window.value() == 1

@@ -16,6 +16,8 @@ from trackside.incremental.drift_window import DriftWindow
 from trackside.incremental.growth import CHECK_S
 from trackside.incremental.lines import TAIL_BYTES, DatasetError, LineScan
 
+LINES = st.binary(max_size=12).map(lambda octets: octets.replace(b"\n", b""))
+
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> WatchedFile:
@@ -31,14 +33,9 @@ def refused(dataset: WatchedFile) -> DatasetError:
 
 def test_whole_lines_are_counted_once_and_one_without_its_end_waits(dataset: WatchedFile) -> None:
     """I15: only growth counts, from byte to byte."""
-    dataset.append(b"a\nb")
-    assert dataset.look()
-    assert dataset.observed == end_of(b"a\n", 1)
-    dataset.append(b"b")
-    assert not dataset.look()
-    dataset.append(b"b\nc")
-    assert dataset.look()
-    assert dataset.observed == end_of(b"a\nbbb\n", 2)
+    assert dataset.grow(b"a\nb") and dataset.observed == end_of(b"a\n", 1)
+    assert not dataset.grow(b"b")
+    assert dataset.grow(b"b\nc") and dataset.observed == end_of(b"a\nbbb\n", 2)
     assert dataset.seen == [b"a", b"bbb"]
     dataset.rewrite(b"a\nbbb\nd\n")
     assert dataset.look()  # a line without its end may still change
@@ -50,8 +47,7 @@ def test_whole_lines_are_counted_once_and_one_without_its_end_waits(dataset: Wat
 )
 def test_a_dataset_that_shrinks_or_changes_is_refused(dataset: WatchedFile, octets: bytes, code: str) -> None:
     """I15: Sedna ignores a shorter one until the file has grown past what it was."""
-    dataset.append(b"a\nb\n")
-    dataset.look()
+    dataset.grow(b"a\nb\n")
     dataset.rewrite(octets)
     error = refused(dataset)
     assert (error.code, dataset.observed.lines) == (code, 2)
@@ -59,8 +55,7 @@ def test_a_dataset_that_shrinks_or_changes_is_refused(dataset: WatchedFile, octe
 
 
 def test_a_dataset_may_be_replaced_but_only_by_one_with_the_same_begin(dataset: WatchedFile) -> None:
-    dataset.append(b"a\n" * TAIL_BYTES)
-    dataset.look()
+    dataset.grow(b"a\n" * TAIL_BYTES)
     other = dataset.path.with_suffix(".new")
     other.write_bytes(b"a\n" * TAIL_BYTES + b"b\n")
     other.replace(dataset.path)
@@ -74,19 +69,16 @@ def test_a_dataset_may_be_replaced_but_only_by_one_with_the_same_begin(dataset: 
 def test_a_dataset_that_is_no_json_any_more_has_changed_though_its_drift_is_computed(tmp_path: Path) -> None:
     window = DriftWindow(DriftSpec(detector="ks", reference=2, window=2), "jsonl")
     dataset = WatchedFile(tmp_path / "data.jsonl", "jsonl", window=window)
-    dataset.append(b'{"a": 1}\n')
-    dataset.look()
+    dataset.grow(b'{"a": 1}\n')
     dataset.rewrite(b"\xff\xff{\xff\xff\xff\n[\n")
     assert refused(dataset).code == "changed"
 
 
 def test_a_change_far_before_the_end_is_found_within_a_minute_of_growth(dataset: WatchedFile) -> None:
-    dataset.append(b"a\n" * TAIL_BYTES)
-    dataset.look()
+    dataset.grow(b"a\n" * TAIL_BYTES)
     with dataset.path.open("r+b") as file:
         file.write(b"x")
-    dataset.append(b"b\n")
-    assert dataset.look()  # as if it had only grown
+    assert dataset.grow(b"b\n")  # as if it had only grown
     dataset.now_s += CHECK_S
     dataset.append(b"c\n")
     assert refused(dataset).code == "changed"
@@ -94,16 +86,13 @@ def test_a_change_far_before_the_end_is_found_within_a_minute_of_growth(dataset:
 
 def test_a_dataset_may_vanish_or_be_replaced_for_a_while(dataset: WatchedFile) -> None:
     assert refused(dataset).code == "missing"
-    dataset.append(b"a\n")
-    assert dataset.look()
+    assert dataset.grow(b"a\n")
     hidden = dataset.path.rename(dataset.path.with_suffix(".hidden"))
     assert refused(dataset).code == "missing"
     hidden.rename(dataset.path)
-    dataset.append(b"b\n")
-    assert dataset.look()
+    assert dataset.grow(b"b\n")
     assert dataset.seen == [b"a", b"b"]
-    dataset.append(b"a\n")
-    dataset.look()
+    dataset.grow(b"a\n")
     hidden = dataset.path.rename(dataset.path.with_suffix(".hidden"))
     dataset.path.write_bytes(b"x\nb\na\n")
     assert refused(dataset).code == "changed"
@@ -115,8 +104,7 @@ def test_a_dataset_may_vanish_or_be_replaced_for_a_while(dataset: WatchedFile) -
 
 @pytest.mark.parametrize("has_changed", [False, True])
 def test_another_watcher_goes_on_if_nothing_has_changed(dataset: WatchedFile, has_changed: bool) -> None:
-    dataset.append(b"a\nb\n")
-    dataset.look()
+    dataset.grow(b"a\nb\n")
     dataset.rewrite(b"a\nx\n" if has_changed else b"a\nb\nc\n")
     dataset.restart()
     assert not dataset.growth.is_verified
@@ -146,18 +134,14 @@ def test_a_sample_is_a_line_that_is_not_blank(
 ) -> None:
     """I15: line ends and a byte-order mark are no part of a sample, but count as bytes; I32: all formats."""
     dataset = WatchedFile(tmp_path / "data", format_)
-    dataset.append(octets)
-    assert dataset.look()
-    assert dataset.observed == end_of(octets, lines)
+    assert dataset.grow(octets) and dataset.observed == end_of(octets, lines)
     assert dataset.seen == samples
 
 
 def test_a_header_alone_is_no_sample(tmp_path: Path) -> None:
     dataset = WatchedFile(tmp_path / "data.csv", "csv")
-    dataset.append(b"x,y\n")
-    assert not dataset.look()
-    dataset.append(b"1,2\n")
-    assert dataset.look()
+    assert not dataset.grow(b"x,y\n")
+    assert dataset.grow(b"1,2\n")
     dataset.append(b"1,2,3\n")
     dataset.restart()  # the header is read again
     error = refused(dataset)
@@ -207,17 +191,13 @@ def test_a_line_of_10_mb_is_refused_before_it_is_whole_in_memory(dataset: Watche
 
 
 def test_a_line_of_the_longest_length_is_a_sample(dataset: WatchedFile) -> None:
-    dataset.append(b"x" * MAX_LINE_BYTES + b"\n")
-    assert dataset.look()
+    assert dataset.grow(b"x" * MAX_LINE_BYTES + b"\n")
 
 
 def test_a_dataset_without_rights_a_folder_and_a_pipe_are_refused(tmp_path: Path) -> None:
-    folder = WatchedFile(tmp_path)
-    assert refused(folder).code == "not_a_file"
     os.mkfifo(tmp_path / "pipe")
-    assert refused(WatchedFile(tmp_path / "pipe")).code == "not_a_file"
-    below = WatchedFile(tmp_path / "pipe" / "data.txt")
-    assert refused(below).code == "missing"
+    for path, code in ((".", "not_a_file"), ("pipe", "not_a_file"), ("pipe/data.txt", "missing")):
+        assert refused(WatchedFile(tmp_path / path)).code == code
     closed = WatchedFile(tmp_path / "closed.txt")
     closed.append(b"a\n")
     closed.path.chmod(0)
@@ -252,9 +232,7 @@ def test_a_large_dataset_is_reported_in_steps(dataset: WatchedFile, monkeypatch:
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.binary(max_size=12).map(lambda octets: octets.replace(b"\n", b"")), max_size=20), st.data()
-)
+@given(st.lists(LINES, max_size=20), st.data())
 def test_however_they_arrive_samples_end_at_the_same_byte(lines: list[bytes], data: st.DataObject) -> None:
     """I17: what arrives at once makes no difference."""
     octets = b"".join(line.hex().encode() + b"\n" for line in lines)

@@ -16,28 +16,28 @@ from trackside.incremental.datasets import open_dataset
 from trackside.incremental.lines import DatasetError
 from trackside.incremental.manifests import ManifestParameters, ManifestRequest, numbers_of
 
+ALL = [{"begin": 0, "share": "1", "carry": "0"}]
 TEN = b"".join(b"%d\n" % number for number in range(10))
 
 
 def wanted(file: Path, octets: bytes, **more: Any) -> ManifestParameters:
     end = end_of(octets, 0)
-    fields: dict[str, Any] = {
+    fields: dict[str, Any] = {"use": "train", "output": {"url": "/nowhere"}, "path": "data/train/1/data.txt"}
+    fields |= {
         "dataset": {"url": str(file), "format": "txt"},
         "end": {"size": end.size, "sha256": end.sha256},
-        "segments": [{"begin": 0, "share": "4/5", "carry": "0"}],
-        "ranges": [[0, 10]],
-        "use": "train",
-        "output": {"url": "/nowhere"},
-        "path": "data/train/1/data.txt",
-        **more,
     }
-    return ManifestParameters.model_validate(fields)
+    fields |= {"segments": [{"begin": 0, "share": "4/5", "carry": "0"}], "ranges": [[0, 10]]}
+    return ManifestParameters.model_validate(fields | more)
+
+
+def requested(path: Path, octets: bytes, **more: Any) -> ManifestRequest:
+    parameters = wanted(path, octets, **more)
+    return ManifestRequest(open_dataset(parameters.dataset.url, None), parameters)
 
 
 def written(path: Path, octets: bytes, **more: Any) -> tuple[bytes, int]:
-    """Returns the bytes of a manifest of what was observed of a file, and the number of its samples."""
-    parameters = wanted(path, octets, **more)
-    manifest = ManifestRequest(open_dataset(parameters.dataset.url, None), parameters)
+    manifest = requested(path, octets, **more)
     return b"".join(manifest.chunks()), manifest.lines
 
 
@@ -64,8 +64,7 @@ def test_a_manifest_has_plain_line_ends_no_byte_order_mark_and_the_header_of_a_c
     """I30; I32: Sedna takes a csv, and fails when it writes it."""
     path, octets = tmp_path / "data.txt", b"\xef\xbb\xbfa\r\n\r\nb\r\n"
     path.write_bytes(octets)
-    all_ = [{"begin": 0, "share": "1", "carry": "0"}]
-    assert written(path, octets, segments=all_, ranges=[[0, 2]]) == (b"a\nb\n", 2)
+    assert written(path, octets, segments=ALL, ranges=[[0, 2]]) == (b"a\nb\n", 2)
     path, octets = tmp_path / "data.csv", b"x,y\r\n" + b"".join(b"%d,1\r\n" % number for number in range(5))
     path.write_bytes(octets)
     dataset = {"url": str(path), "format": "csv"}
@@ -81,9 +80,7 @@ def test_a_manifest_has_plain_line_ends_no_byte_order_mark_and_the_header_of_a_c
         (None, "dataset_missing"),
     ],
 )
-def test_a_manifest_of_a_dataset_that_is_another_one_now_is_not_written(
-    tmp_path: Path, now: bytes | None, code: str
-) -> None:
+def test_a_changed_dataset_has_no_manifest(tmp_path: Path, now: bytes | None, code: str) -> None:
     path = tmp_path / "data.txt"
     if now is not None:
         path.write_bytes(now)
@@ -108,12 +105,9 @@ def test_names_of_files_in_the_samples_are_listed_and_numbers_are_not(tmp_path: 
     """I31."""
     path, octets = tmp_path / "data.txt", b"img/1.jpg 0.5 img/2.png cat\nimg/3.jpg\n"
     path.write_bytes(octets)
-    all_ = [{"begin": 0, "share": "1", "carry": "0"}]
-    parameters = wanted(path, octets, segments=all_, ranges=[[0, 1]])
     index = io.BytesIO()
-    assert (
-        b"".join(ManifestRequest(open_dataset(str(path), None), parameters).chunks(index)).count(b"\n") == 1
-    )
+    chunks = requested(path, octets, segments=ALL, ranges=[[0, 1]]).chunks(index)
+    assert b"".join(chunks).count(b"\n") == 1
     assert index.getvalue() == b"img/1.jpg\nimg/2.png\n"
 
 
@@ -121,16 +115,12 @@ def test_a_large_manifest_is_written_in_parts(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     octets = os.urandom(600_000).hex(sep="\n", bytes_per_sep=64).encode() + b"\n"
     path.write_bytes(octets)
-    lines = octets.count(b"\n")
-    parameters = wanted(path, octets, segments=[{"begin": 0, "share": "1"}], ranges=[[0, lines]])
-    chunks = list(ManifestRequest(open_dataset(str(path), None), parameters).chunks())
+    chunks = list(requested(path, octets, segments=ALL, ranges=[[0, octets.count(b"\n")]]).chunks())
     assert b"".join(chunks) == octets and len(chunks) > 1
 
 
 @given(st.fractions(0, 1), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=4))
-def test_training_and_evaluation_share_the_samples_of_any_ranges(
-    share: Fraction, ranges: list[tuple[int, int]]
-) -> None:
+def test_training_and_evaluation_share_all_samples(share: Fraction, ranges: list[tuple[int, int]]) -> None:
     segments = [SplitRule(0, str(share))]
     train, evaluation = (list(numbers_of(segments, ranges, use)) for use in ("train", "eval"))
     assert train == sorted(set(train)) and evaluation == sorted(set(evaluation))

@@ -32,15 +32,8 @@ def floats(*values: float) -> bytes:
 
 def test_safetensors_become_tensors_of_their_types_and_shapes(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    write_safetensors(
-        path,
-        {
-            "a": ("F32", [2, 2], floats(1, 2, 3, 4)),
-            "b": ("BF16", [2], bytes.fromhex("803f0040")),
-            "none": ("I64", [0, 3], b""),
-            "one": ("BOOL", [], b"\1"),
-        },
-    )
+    tensors = {"a": ("F32", [2, 2], floats(1, 2, 3, 4)), "b": ("BF16", [2], bytes.fromhex("803f0040"))}
+    write_safetensors(path, tensors | {"none": ("I64", [0, 3], b""), "one": ("BOOL", [], b"\1")})
     found = read_model(path, "safetensors")
     assert found["a"].tolist() == [[1, 2], [3, 4]] and found["a"].dtype is torch.float32
     assert found["b"].tolist() == [1, 2] and found["b"].dtype is torch.bfloat16
@@ -82,9 +75,7 @@ class Dangerous:
         return print, ("it was run",)
 
 
-def test_a_file_of_torch_that_runs_code_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_torch_with_code_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "model"
     torch.save({"a": Dangerous()}, path)
     with pytest.raises(ValueError, match="weights_only=True"):

@@ -31,14 +31,9 @@ def worker(
     after: dict[str, int] | None = None,
 ) -> WorkerJoined:
     devices = [Device(device_id=f"cpu-{at}", kind="cpu", name="slot", memory_bytes=1) for at in range(slots)]
-    return WorkerJoined(
-        worker_id=name,
-        incarnation=incarnation,
-        host="node",
-        devices=devices,
-        task_types=list(types),
-        queues=list(queues),
-        after=after or {},
+    fields = {"task_types": list(types), "queues": list(queues), "devices": devices, "after": after or {}}
+    return WorkerJoined.model_validate(
+        {"worker_id": name, "incarnation": incarnation, "host": "node", **fields}
     )
 
 
@@ -57,7 +52,6 @@ def policy(
     limits: dict[str, int] | None = None,
     **admission: Any,
 ) -> SchedulingPolicy:
-    """Returns a policy, by default without look-ahead; `admission` are admission limits."""
     return SchedulingPolicy(
         placement_rules=PlacementRules(AdmissionLimits(**admission), order),
         ageing_ms=int(ageing_s * 1000),

@@ -5,34 +5,16 @@ Every action is folded as its event, and must be applied.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tests.unit.domain.given import FIRST_MS, received, record_of
 from tests.unit.scheduler.given import GIB, policy
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts import fleet as fleet_events
+from trackside.contracts import tasks
 from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.fleet import (
-    Device,
-    DeviceReading,
-    NeighbourUse,
-    RunningPlacement,
-    WorkerHeartbeat,
-    WorkerJoined,
-    WorkerLost,
-)
-from trackside.contracts.message import Event
+from trackside.contracts.message import Event, Record
 from trackside.contracts.resources import Needs, Resources
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    Reservation,
-    TaskAccepted,
-    TaskRefused,
-    TaskReturned,
-    TaskStatus,
-    TaskStatusChanged,
-    TaskSubmitted,
-)
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
@@ -42,6 +24,8 @@ from trackside.scheduler import decide
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
 from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
 from trackside.scheduler.planner import Planner
+
+Acted = TypeVar("Acted", bound=Action)
 
 
 class SchedulerHarness:
@@ -58,32 +42,30 @@ class SchedulerHarness:
         self.drained: dict[str, frozenset[str]] = {}
         self._offset = 0
 
-    def fold(self, event: Event, stream: str = "s", role: str = "") -> Outcome:
-        record = replace(record_of(event, self._offset, role, stream), append_time_ms=self.now_ms)
+    def _record(self, event: Event, stream: str = "s", role: str = "") -> Record:
         self._offset += 1
-        found, outcome = self.streams.fold(record)
+        record = record_of(event, self._offset - 1, role, stream)
+        return replace(record, append_time_ms=self.now_ms)
+
+    def fold(self, event: Event, stream: str = "s", role: str = "") -> Outcome:
+        found, outcome = self.streams.fold(self._record(event, stream, role))
         if outcome is Outcome.APPLIED:
             self.cluster.update(stream, found.tasks[getattr(event, "task_id")])  # noqa: B009
         return outcome
 
     def fold_fleet(self, event: Event) -> None:
-        record = replace(record_of(event, self._offset), append_time_ms=self.now_ms)
-        self._offset += 1
-        assert fleet.evolve(self.fleet, record) is Outcome.APPLIED
+        assert fleet.evolve(self.fleet, self._record(event)) is Outcome.APPLIED
         self.sync_hosts()
 
     def lose(self, worker: str) -> None:
-        """Folds that a worker is lost."""
         incarnation = self.fleet.workers[worker].incarnation
-        self.fold_fleet(WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=11_000))
+        self.fold_fleet(fleet_events.WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=11_000))
 
     def end_lost(self) -> None:
-        """Folds the ends of attempts that are lost."""
         for task, lost in list(decide.lost_attempts(self.cluster, self.fleet, {})):
             self.fold(lost.events[0], self.stream_of(task.task_id), "scheduler")
 
     def sync_hosts(self) -> None:
-        """Updates the hosts from the fleet and from what is drained."""
         bookings = list(self.cluster.bookings.values())
         self.cluster.hosts.sync_fleet(self.fleet, lambda worker: not worker.gone, bookings, self.drained)
 
@@ -109,21 +91,12 @@ class SchedulerHarness:
     ) -> None:
         """Folds the join of a worker; memory in GiB, `limits` by task type. GPUs may have uuids."""
         share = int(memory * GIB) // max(1, cpus)
+        named = zip(gpus, uuids or ("",) * len(gpus), strict=True)
         devices = [
-            Device(
-                device_id=f"gpu-{at}",
-                kind="gpu",
-                name="gpu",
-                memory_bytes=int(size * GIB),
-                index=at,
-                uuid=uuids[at] if uuids else "",
-            )
-            for at, size in enumerate(gpus)
+            _device("gpu", at, int(size * GIB), index=at, uuid=uuid) for at, (size, uuid) in enumerate(named)
         ]
-        devices += [
-            Device(device_id=f"cpu-{at}", kind="cpu", name="slot", memory_bytes=share) for at in range(cpus)
-        ]
-        joined = WorkerJoined(
+        devices += [_device("cpu", at, share) for at in range(cpus)]
+        joined = fleet_events.WorkerJoined(
             worker_id=name,
             incarnation=incarnation or f"{name}-{self._offset}",
             host=name,
@@ -144,26 +117,27 @@ class SchedulerHarness:
         for task_id in task_ids:
             self.submit(task_id, **options)
 
-    def place(self, task_id: str, stream: str = "s", **options: Any) -> None:
+    def place(self, task_id: str, stream: str = "s", **options: Any) -> list[Action]:
         self.submit(task_id, stream, **options)
-        self.run_pass()
+        return self.run_pass()
 
-    def assign(self, task_id: str, **options: Any) -> list[tuple[str, str]]:
-        """Submits a task, and returns the assignments of a pass."""
-        self.submit(task_id, **options)
+    def assign(self, *task_ids: str, **options: Any) -> list[tuple[str, str]]:
+        self.submit_each(task_ids, **options)
+        return self.assignments()
+
+    def freed(self, task_id: str) -> list[tuple[str, str]]:
+        """Ends a task; returns the assignments of a pass."""
+        self.end(task_id)
         return self.assignments()
 
     def begin(self, task_id: str, **options: Any) -> None:
-        """Submits a task, places it, and has it train."""
         self.place(task_id, **options)
-        self.accept(task_id, TaskStatus.TRAINING)
+        self.accept(task_id, tasks.TaskStatus.TRAINING)
 
-    def reserved(self, task_id: str) -> Reservation:
-        """Returns what is reserved for a task."""
+    def reserved(self, task_id: str) -> tasks.Reservation:
         return self.task(task_id).attempt.reserved
 
     def reserved_bytes(self, task_id: str) -> tuple[int, int]:
-        """Returns what is reserved of the host and of each device for a task."""
         return self.reserved(task_id).memory_bytes, self.reserved(task_id).cuda_memory_bytes
 
     def submit(
@@ -184,25 +158,18 @@ class SchedulerHarness:
         if cuda is not None:
             resources["estimate_cuda_memory"] = int(cuda * GIB)
         if stream not in self.streams.by_id:
-            record = replace(record_of(received(), self._offset, stream=stream), append_time_ms=self.now_ms)
-            self._offset += 1
-            self.streams.fold(record)
+            self.streams.fold(self._record(received(), stream))
         asked = Needs(resources=Resources(**resources), **(needs or {}))
-        submitted = TaskSubmitted(
-            task_id=task_id,
-            task_type=task_type,
-            parameters={},
-            needs=asked,
-            estimated_by=estimated_by,
-            inputs=inputs or {},
+        more = {"needs": asked, "estimated_by": estimated_by, "inputs": inputs or {}}
+        submitted = tasks.TaskSubmitted.model_validate(
+            {"task_id": task_id, "task_type": task_type, "parameters": {}, **more}
         )
         assert self.fold(submitted, stream) is Outcome.APPLIED
         return self.task(task_id)
 
     def task(self, task_id: str) -> Task:
-        return next(
-            stream.tasks[task_id] for stream in self.streams.by_id.values() if task_id in stream.tasks
-        )
+        streams = self.streams.by_id.values()
+        return next(stream.tasks[task_id] for stream in streams if task_id in stream.tasks)
 
     def stream_of(self, task_id: str) -> str:
         return next(name for name, stream in self.streams.by_id.items() if task_id in stream.tasks)
@@ -218,78 +185,60 @@ class SchedulerHarness:
                 assert self.fold(event, stream, "scheduler") is Outcome.APPLIED, event
         return self.actions
 
+    def acted(self, kind: type[Acted]) -> list[Acted]:
+        return [action for action in self.actions if isinstance(action, kind)]
+
     def assignments(self, after_s: float = 0.0) -> list[tuple[str, str]]:
         """Runs a pass; returns its assignments in order, as (task, "worker/device+device")."""
-        return [
-            (action.task.task_id, self.place_name(action))
-            for action in self.run_pass(after_s)
-            if isinstance(action, Assign) and not action.behind
-        ]
-
-    @staticmethod
-    def place_name(action: Assign) -> str:
-        """Returns the devices of an assignment, as "worker/device+device"."""
-        return f"{action.candidate.host.worker.worker_id}/{'+'.join(action.candidate.device_ids)}"
+        self.run_pass(after_s)
+        return self._placed(behind=False)
 
     def placed_behind(self) -> list[tuple[str, str]]:
         """Returns which tasks the last pass placed after running ones, as (task, place)."""
-        return [
-            (action.task.task_id, self.place_name(action))
-            for action in self.actions
-            if isinstance(action, Assign) and action.behind
-        ]
+        return self._placed(behind=True)
+
+    def _placed(self, behind: bool) -> list[tuple[str, str]]:
+        found = [(each.task.task_id, each.candidate) for each in self.acted(Assign) if each.behind is behind]
+        return [(name, f"{on.host.worker.worker_id}/{'+'.join(on.device_ids)}") for name, on in found]
 
     def preempted(self) -> list[tuple[str, str]]:
         """Returns which tasks the last pass preempted, as (task, for which task)."""
-        return [(action.task.task_id, action.by) for action in self.actions if isinstance(action, Preempt)]
+        return [(action.task.task_id, action.by) for action in self.acted(Preempt)]
 
     def recalled(self) -> list[str]:
-        return [action.task.task_id for action in self.actions if isinstance(action, Recall)]
+        return [action.task.task_id for action in self.acted(Recall)]
 
     def unschedulable(self) -> dict[str, str]:
         """Returns the reasons of tasks that the last pass marked as unschedulable."""
-        return {
-            action.task.task_id: action.message
-            for action in self.actions
-            if isinstance(action, MarkUnschedulable)
-        }
+        return {action.task.task_id: action.message for action in self.acted(MarkUnschedulable)}
 
     def placement_fields(self, task_id: str) -> dict[str, Any]:
         task = self.task(task_id)
         assert task.place is not None
-        return {
-            "task_id": task_id,
-            "attempt": task.attempt.number,
-            "placement": task.attempt.placement,
-            "incarnation": task.place.incarnation,
-        }
+        token = {"task_id": task_id, "attempt": task.attempt.number, "placement": task.attempt.placement}
+        return token | {"incarnation": task.place.incarnation}
 
-    def accept(self, task_id: str, status: TaskStatus | None = None) -> None:
-        """Folds that a worker accepted a task, and its status if one is given."""
-        assert (
-            self.fold(TaskAccepted(**self.placement_fields(task_id)), self.stream_of(task_id))
-            is Outcome.APPLIED
-        )
+    def _tell(self, kind: type[Event], task_id: str, role: str = "", **fields: Any) -> None:
+        event = kind.model_validate(self.placement_fields(task_id) | fields)
+        assert self.fold(event, self.stream_of(task_id), role) is Outcome.APPLIED
+
+    def accept(self, task_id: str, status: tasks.TaskStatus | None = None) -> None:
+        self._tell(tasks.TaskAccepted, task_id)
         if status is not None:
             self.report_status(task_id, status)
 
-    def report_status(self, task_id: str, status: TaskStatus) -> None:
-        self.fold(TaskStatusChanged(**self.placement_fields(task_id), status=status), self.stream_of(task_id))
+    def report_status(self, task_id: str, status: tasks.TaskStatus) -> None:
+        self._tell(tasks.TaskStatusChanged, task_id, status=status)
 
-    def end(self, task_id: str, end: AttemptEnd = AttemptEnd.FINISHED, **more: Any) -> None:
-        role = "scheduler" if end is AttemptEnd.LOST else "worker"
-        ended = AttemptEnded(**self.placement_fields(task_id), end=end, **{"memory_measure": "own", **more})
-        assert self.fold(ended, self.stream_of(task_id), role) is Outcome.APPLIED
+    def end(self, task_id: str, end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED, **more: Any) -> None:
+        role = "scheduler" if end is tasks.AttemptEnd.LOST else "worker"
+        self._tell(tasks.AttemptEnded, task_id, role, **{"end": end, "memory_measure": "own", **more})
 
     def refuse(self, task_id: str, code: str = "out_of_memory", message: str = "no room") -> None:
-        refused = TaskRefused(**self.placement_fields(task_id), code=code, message=message)
-        assert self.fold(refused, self.stream_of(task_id)) is Outcome.APPLIED
+        self._tell(tasks.TaskRefused, task_id, code=code, message=message)
 
     def return_task(self, task_id: str) -> None:
-        assert (
-            self.fold(TaskReturned(**self.placement_fields(task_id)), self.stream_of(task_id))
-            is Outcome.APPLIED
-        )
+        self._tell(tasks.TaskReturned, task_id)
 
     def heartbeat(
         self,
@@ -299,39 +248,28 @@ class SchedulerHarness:
         use: dict[str, float] | None = None,
         available: float | None = None,
         cpu_percent: float | None = None,
-        neighbours: tuple[NeighbourUse, ...] = (),
+        neighbours: tuple[fleet_events.NeighbourUse, ...] = (),
     ) -> None:
         """Applies a heartbeat; memory in GiB, `peaks` as (host, device) by task."""
-        running = [
-            RunningPlacement(
-                stream="s",
-                task_id=task_id,
-                attempt=self.task(task_id).attempt.number,
-                placement=self.task(task_id).attempt.placement,
-                device_ids=self.task(task_id).attempt.device_ids,
-                peak_memory_bytes=int(peak[0] * GIB),
-                peak_cuda_memory_bytes=int(peak[1] * GIB),
+        running = []
+        for task_id, (host, cuda) in (peaks or {}).items():
+            fields = {**self.placement_fields(task_id), "stream": "s"}
+            fields["device_ids"] = self.task(task_id).attempt.device_ids
+            fields |= {"peak_memory_bytes": int(host * GIB), "peak_cuda_memory_bytes": int(cuda * GIB)}
+            del fields["incarnation"]
+            running.append(fleet_events.RunningPlacement(**fields))
+        foreign, use = foreign or {}, use or {}
+        readings = []
+        for each in sorted({*foreign, *use}):
+            others = int(foreign.get(each, 0) * GIB)
+            readings.append(
+                fleet_events.DeviceReading(device_id=each, foreign_bytes=others, utilisation=use.get(each))
             )
-            for task_id, peak in (peaks or {}).items()
-        ]
-        devices = {*(foreign or {}), *(use or {})}
-        readings = [
-            DeviceReading(
-                device_id=device_id,
-                foreign_bytes=int((foreign or {}).get(device_id, 0) * GIB),
-                utilisation=(use or {}).get(device_id),
-            )
-            for device_id in sorted(devices)
-        ]
-        beat = WorkerHeartbeat(
-            worker_id=name,
-            incarnation=self.fleet.workers[name].incarnation,
-            running=running,
-            devices=tuple(readings),
-            available_bytes=None if available is None else int(available * GIB),
-            cpu_percent=cpu_percent,
-            neighbours=neighbours,
-        )
+        more = {"devices": tuple(readings), "neighbours": neighbours, "cpu_percent": cpu_percent}
+        if available is not None:
+            more["available_bytes"] = int(available * GIB)
+        incarnation = self.fleet.workers[name].incarnation
+        beat = fleet_events.WorkerHeartbeat(worker_id=name, incarnation=incarnation, running=running, **more)
         self.cluster.hosts.apply_heartbeat(beat)
 
 
@@ -339,6 +277,12 @@ def one_worker(chosen: SchedulingPolicy | None = None, **options: Any) -> Schedu
     harness = SchedulerHarness(chosen)
     harness.join_worker(**options)
     return harness
+
+
+def _device(kind: Any, at: int, memory_bytes: int, **more: Any) -> fleet_events.Device:
+    return fleet_events.Device(
+        device_id=f"{kind}-{at}", kind=kind, name=kind, memory_bytes=memory_bytes, **more
+    )
 
 
 def _in_bytes(by_type: dict[str, float]) -> dict[str, int]:

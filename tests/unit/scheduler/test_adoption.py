@@ -1,18 +1,15 @@
 """What the scheduler does about attempts that a new incarnation of their worker has adopted."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.unit.domain.given import Told, adopted, submitted, suggested, task_active
-from tests.unit.scheduler.given import cluster_of, fleet_of, worker
-from tests.unit.scheduler.test_service import FACTS, TOPICS, ServiceHarness
+from tests.unit.scheduler.given import fleet_of, worker
+from tests.unit.scheduler.test_decide import lost
+from tests.unit.scheduler.test_service import ServiceHarness
 from trackside.contracts.device_commands import StopTask
 from trackside.contracts.fleet import SchedulerHeartbeat, WorkerHeartbeat, WorkerLeft, WorkerLost
 from trackside.contracts.tasks import AttemptEnded, TaskStopRequested
-from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
-from trackside.scheduler import decide
 from trackside.scheduler.settings import SchedulerSettings
 
 LEASE_MS = int(SchedulerSettings().lease_s * 1000)
@@ -26,13 +23,6 @@ def task_adopted() -> Told:
     return told
 
 
-def lost(told: Told, fleet: Fleet, is_silent: Callable[[str], bool] = lambda _: False) -> list[str]:
-    """Returns the incarnations whose attempts are lost."""
-    found = decide.lost_attempts(cluster_of(told), fleet, told.streams.positions, is_silent=is_silent)
-    events = [event for _, proposal in found for event in proposal.events]
-    return [event.incarnation for event in events if isinstance(event, AttemptEnded)]
-
-
 def test_an_attempt_is_lost_once_a_new_incarnation_has_joined_that_has_not_adopted_it() -> None:
     told = task_adopted()
     assert lost(told, fleet_of(worker(), worker("w1", "i-2", after={"3": told.next_offset}))) == []
@@ -44,15 +34,15 @@ def test_an_attempt_of_an_incarnation_that_has_not_joined_is_lost_when_its_lease
     told = task_adopted()
     for fleet in (fleet_of(worker()), fleet_of(worker(), LOST), fleet_of(worker(), worker("w1", "i-3"))):
         assert lost(told, fleet) == []
-        assert lost(told, fleet, lambda name: name == "i-2") == ["i-2"]
+        assert lost(told, fleet, is_silent=lambda name: name == "i-2") == ["i-2"]
 
 
 def test_what_a_later_incarnation_appended_before_it_joined_is_waited_for() -> None:
     told = task_adopted()
     later = worker("w1", "i-3", after={"3": told.next_offset + 1})
-    assert lost(told, fleet_of(worker(), later), lambda _: True) == []
+    assert lost(told, fleet_of(worker(), later), is_silent=lambda _: True) == []
     told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2")))
-    assert lost(told, fleet_of(worker(), later), lambda _: True) == []
+    assert lost(told, fleet_of(worker(), later), is_silent=lambda _: True) == []
 
 
 class AdoptionHarness(ServiceHarness):
@@ -63,7 +53,7 @@ class AdoptionHarness(ServiceHarness):
         self.told = task_active()
         self._folded = 0
         self._time_ms = 0
-        self.fold(TOPICS.fleet.name, worker())
+        self.fold(worker())
         self.fold_new()
 
     def fold_new(self) -> None:
@@ -80,32 +70,26 @@ class AdoptionHarness(ServiceHarness):
         own = SchedulerHeartbeat(instance=self.service.writer.instance)
         for _ in range(passed_ms // 1_000):
             self._time_ms += 1_000
-            self.fold(TOPICS.heartbeats.name, own, self._time_ms)
-            decided = [
-                event for decision in self.scheduler.decide(FACTS) for event in decision.proposal.events
-            ]
-            found = [event.incarnation for event in decided if isinstance(event, AttemptEnded)]
-            if found:
+            self.fold(own, append_time_ms=self._time_ms)
+            if found := [event.incarnation for event in self.decided(AttemptEnded)]:
                 return found
         return []
 
 
 @pytest.mark.parametrize("gone", [LOST, WorkerLeft(worker_id="w1", incarnation="i-1"), None])
-def test_what_adopts_and_never_joins_has_one_lease(
-    gone: WorkerLost | WorkerLeft | None,
-) -> None:
+def test_what_adopts_and_never_joins_has_one_lease(gone: WorkerLost | WorkerLeft | None) -> None:
     harness = AdoptionHarness()
     assert harness.lost_within(2_000) == []
     harness.adopt()
-    harness.fold(TOPICS.fleet.name, gone or worker("w1", "i-3"))
+    harness.fold(gone or worker("w1", "i-3"))
     assert harness.lost_within(LEASE_MS) == []
     assert harness.lost_within(1_000) == ["i-2"]
 
 
 def test_an_adoption_gives_its_incarnation_a_lease_also_if_it_was_heard_of_long_before() -> None:
     harness = AdoptionHarness()
-    harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-2", running=[]))
-    harness.fold(TOPICS.fleet.name, LOST.model_copy(update={"worker_id": "w1"}))
+    harness.fold(WorkerHeartbeat(worker_id="w1", incarnation="i-2", running=[]))
+    harness.fold(LOST.model_copy(update={"worker_id": "w1"}))
     harness.told.tell(adopted())
     assert harness.lost_within(0) == []
     harness.fold_new()
@@ -119,7 +103,7 @@ def test_an_adopted_attempt_lives_on_if_its_incarnation_joins_before_its_lease_r
     harness = AdoptionHarness()
     harness.adopt()
     assert harness.lost_within(LEASE_MS) == []
-    harness.fold(TOPICS.fleet.name, worker("w1", "i-2"))
+    harness.fold(worker("w1", "i-2"))
     assert harness.lost_within(LEASE_MS) == []
 
 
@@ -131,8 +115,7 @@ def test_an_incarnation_whose_attempt_was_adopted_gets_no_new_tasks() -> None:
     harness.scheduler._cluster.discard_tentative(lambda _: False)
     harness.adopt()
     assert harness.assignments() == []
-    harness.fold(TOPICS.fleet.name, worker("w1", "i-2", after={"3": harness.told.next_offset}))
-    assert harness.assignments() == ["i-2"]
+    assert harness.assignments(worker("w1", "i-2", after={"3": harness.told.next_offset})) == ["i-2"]
     harness = AdoptionHarness()
     harness.told.tell(adopted(worker="w2", incarnation="i-8", earlier=("i-1",)))
     harness.told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
@@ -148,12 +131,10 @@ def test_incarnations_that_join_after_their_attempt_was_adopted_get_no_new_tasks
     harness = ServiceHarness(recovered=told.streams if restarted else None)
     if not restarted:
         harness.fold_all(told)
-    harness.fold(TOPICS.fleet.name, worker("w2", "i-9", types=()))
+    harness.fold(worker("w2", "i-9", types=()))
     for incarnation in ("i-1", "i-2"):
-        harness.fold(TOPICS.fleet.name, worker("w1", incarnation))
-        assert harness.assignments() == []
-    harness.fold(TOPICS.fleet.name, worker("w1", "i-3", after={"3": told.next_offset}))
-    assert harness.assignments() == ["i-3"]
+        assert harness.assignments(worker("w1", incarnation)) == []
+    assert harness.assignments(worker("w1", "i-3", after={"3": told.next_offset})) == ["i-3"]
 
 
 async def test_a_command_goes_to_the_new_incarnation_at_once_when_that_has_joined() -> None:
@@ -162,6 +143,6 @@ async def test_a_command_goes_to_the_new_incarnation_at_once_when_that_has_joine
     harness.fold_new()
     assert [stop.incarnation for stop in await harness.sent() if isinstance(stop, StopTask)] == ["i-1"]
     harness.adopt()
-    harness.fold(TOPICS.fleet.name, worker("w1", "i-2"))
+    harness.fold(worker("w1", "i-2"))
     stops = [stop.incarnation for stop in await harness.sent() if isinstance(stop, StopTask)]
     assert stops == ["i-1", "i-2"]

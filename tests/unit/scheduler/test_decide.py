@@ -1,5 +1,7 @@
 """Lost workers and attempts, leases by the clock of the log, time limits and repeated refusals."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, assigned, ended, task_active, task_id, task_queued
@@ -18,7 +20,7 @@ def test_a_task_that_has_waited_or_run_for_as_long_as_it_may_reaches_its_limit()
     harness.submit("a", needs={"queue_timeout_s": 5})
     harness.submit("b", needs={"run_timeout_s": 5})
     harness.now_ms += 5_000
-    assert [reached.limit for _, reached in reached_limits(harness)] == ["queue"]
+    assert reached_limits(harness) == ["queue"]
     assert harness.task("a").end is AttemptEnd.TIMED_OUT_QUEUE
     harness.join_worker(cpus=1)
     harness.run_pass()
@@ -26,18 +28,17 @@ def test_a_task_that_has_waited_or_run_for_as_long_as_it_may_reaches_its_limit()
     harness.now_ms += 4_999
     assert reached_limits(harness) == []
     harness.now_ms += 1
-    assert [reached.limit for _, reached in reached_limits(harness)] == ["run"]
+    assert reached_limits(harness) == ["run"]
     assert harness.task("b").attempt.stopping is AttemptEnd.TIMED_OUT_RUN
 
 
-def reached_limits(harness: SchedulerHarness) -> list[tuple[object, TimeLimitReached]]:
-    """Folds and returns the limits that are reached."""
-    found: list[tuple[object, TimeLimitReached]] = []
+def reached_limits(harness: SchedulerHarness) -> list[str]:
+    found: list[str] = []
     for task, proposal in list(decide.limits_reached(harness.cluster, harness.now_ms, lambda _: False)):
         [reached] = proposal.events
         assert isinstance(reached, TimeLimitReached)
         harness.fold(reached, harness.stream_of(task.task_id))
-        found.append((task, reached))
+        found.append(reached.limit)
     return found
 
 
@@ -68,8 +69,10 @@ def test_refusals_that_no_task_is_at_fault_for_are_not_counted_against_it(code: 
     assert (harness.assignments(), harness.cluster.given_up) == ([("a", "w1/cpu-0")], {})
 
 
-def lost(told: Told, fleet_state: Fleet, positions: dict[int, int] | None = None) -> list[str]:
-    found = decide.lost_attempts(cluster_of(told), fleet_state, positions or {})
+def lost(told: Told, fleet: Fleet, positions: dict[int, int] | None = None, **more: Any) -> list[str]:
+    """Returns the incarnations whose attempts are lost."""
+    known = told.streams.positions if positions is None else positions
+    found = decide.lost_attempts(cluster_of(told), fleet, known, **more)
     events = [event for _, proposal in found for event in proposal.events]
     return [event.incarnation for event in events if isinstance(event, AttemptEnded)]
 
@@ -105,7 +108,7 @@ def test_the_word_of_a_worker_that_rejoined_or_is_not_folded_yet_is_waited_for()
     told = task_active()
     told.tell(ended())
     fleet_state = fleet_of(worker(), worker("w1", "i-2", after={"3": told.next_offset}))
-    assert lost(told, fleet_state, told.streams.positions) == []
+    assert lost(told, fleet_state) == []
     told = task_queued()
     told.tell(assigned(incarnation="i-7"))
     assert lost(told, fleet_of(worker())) == []
@@ -131,15 +134,8 @@ def test_the_cluster_state_follows_a_task_through_its_life() -> None:
     told.tell(assigned(attempt=2))
     told.tell(ended(attempt=2))
     cluster.update(STREAM, task)
-    kept = (
-        cluster.tasks,
-        cluster.placed,
-        cluster.unanswered,
-        cluster.tasks_on,
-        cluster.bookings,
-        cluster.stream_of,
-    )
-    assert (len(cluster.waiting), *kept) == (0, {}, {}, {}, {}, {}, {})
+    kept = (cluster.tasks, cluster.placed, cluster.unanswered, cluster.tasks_on, cluster.bookings)
+    assert (len(cluster.waiting), *kept, cluster.stream_of) == (0, {}, {}, {}, {}, {}, {})
 
 
 BEAT_MS, LEASE_MS = 1_000, 10_000

@@ -15,10 +15,7 @@ def harness_with(cpus: int = 1, running: int = 1) -> SchedulerHarness:
     """Returns a worker whose slots run `t0` and so on."""
     harness = one_worker(policy(look_ahead=1), cpus=cpus)
     for number in range(running):
-        harness.submit(f"t{number}")
-    harness.run_pass()
-    for number in range(running):
-        harness.accept(f"t{number}", TaskStatus.TRAINING)
+        harness.begin(f"t{number}")
     return harness
 
 
@@ -33,7 +30,6 @@ def recalling() -> SchedulerHarness:
 
 
 def pending(harness: SchedulerHarness) -> list[PendingCommand]:
-    """Returns the commands without an answer."""
     return list(pending_commands(harness.cluster, harness.fleet))
 
 
@@ -41,14 +37,9 @@ def test_one_task_waits_behind_a_running_one_and_has_the_device_next() -> None:
     harness = harness_with()
     harness.submit_each("ab")
     harness.run_pass()
-    assert harness.placed_behind() == [("a", "w1/cpu-0")]
+    assert harness.placed_behind() == [("a", "w1/cpu-0")] and harness.task("a").attempt.behind
     assert harness.run_pass() == []
-    assert harness.task("a").attempt.behind
-    harness = harness_with()
-    harness.submit_each("ab")
-    harness.run_pass()
-    harness.end("t0")
-    assert harness.assignments() == []
+    assert harness.freed("t0") == []
     assert harness.placed_behind() == [("b", "w1/cpu-0")]
 
 
@@ -58,8 +49,7 @@ def test_nobody_waits_behind_another_without_look_ahead_or_while_a_device_is_fre
     assert harness.placed_behind() == []
     harness = one_worker(policy(look_ahead=0), cpus=1)
     harness.submit_each("ab")
-    harness.run_pass()
-    assert harness.placed_behind() == []
+    assert (harness.assignments(), harness.placed_behind()) == ([("a", "w1/cpu-0")], [])
 
 
 def test_the_held_command_says_so_with_the_lease_and_is_expected_once_the_device_is_free() -> None:
@@ -111,8 +101,7 @@ def test_a_place_kept_for_a_task_that_is_taken_back_is_free_again_if_that_begins
 def test_a_task_that_may_only_wait_so_long_or_needs_several_devices_is_not_placed_behind() -> None:
     harness = harness_with(cpus=2, running=2)
     harness.submit("a", needs={"queue_timeout_s": 60})
-    harness.submit("b", devices=2)
-    assert harness.run_pass() == []
+    assert harness.place("b", devices=2) == []
 
 
 def test_a_gpu_has_a_task_behind_that_does_not_fit_beside_the_others_yet() -> None:
@@ -146,15 +135,13 @@ def harness_of_known_tasks(took_ms: int, look_ahead: int = 8) -> SchedulerHarnes
 
 def begin(harness: SchedulerHarness, count: int) -> None:
     """Submits tasks `0` and so on; the first one begins, and others are placed behind it."""
-    for number in range(count):
-        harness.submit(str(number))
+    harness.submit_each(map(str, range(count)))
     harness.run_pass()
     harness.accept("0", TaskStatus.TRAINING)
     harness.run_pass()
 
 
 def waiting(harness: SchedulerHarness) -> list[str]:
-    """Returns the tasks that wait on the slot of the worker, in their order."""
     return [booking.task_id for booking in harness.cluster.hosts.by_id["w1"].devices["cpu-0"].waiting]
 
 
@@ -173,12 +160,10 @@ def test_a_task_of_unknown_length_waits_with_no_short_ones_and_keeps_no_place_fr
     harness.begin("0")
     harness.submit("long", task_type="other")
     harness.place("short")
-    assert waiting(harness) == ["long"]
-    assert harness.run_pass() == []
+    assert (waiting(harness), harness.run_pass()) == (["long"], [])
     harness = harness_of_known_tasks(5)
     begin(harness, 6)
-    harness.submit("long", task_type="other")
-    assert harness.run_pass() == []
+    assert harness.place("long", task_type="other") == []
     harness.place("6")
     assert waiting(harness) == ["1", "2", "3", "4", "5", "6"]
 

@@ -6,15 +6,13 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import TaskState
 
 
-def kill_at_limit(harness: SchedulerHarness, task_id: str, gib: float, peak: float = 0) -> None:
-    """Ends an attempt as its worker does whose task was killed at its memory limit."""
-    harness.end(
-        task_id,
-        AttemptEnd.OOM_HOST,
-        limit="max_memory",
-        limit_bytes=int(gib * GIB),
-        peak_memory_bytes=int((peak or gib) * GIB),
-    )
+def kill_at_limit(
+    harness: SchedulerHarness, task_id: str, gib: float, peak: float = 0
+) -> list[tuple[str, str]]:
+    """Ends an attempt as its worker does whose task was killed at its limit; returns the assignments then."""
+    said = {"limit_bytes": int(gib * GIB), "peak_memory_bytes": int((peak or gib) * GIB)}
+    harness.end(task_id, AttemptEnd.OOM_HOST, limit="max_memory", **said)
+    return harness.assignments()
 
 
 def test_t17_a_default_is_cut_to_what_the_catalogue_of_the_worker_allows() -> None:
@@ -29,8 +27,7 @@ def test_t17_a_default_is_cut_to_what_the_catalogue_of_the_worker_allows() -> No
 def test_t17_a_default_is_cut_on_each_worker_to_what_is_there_and_allowed_to_tasks_of_the_type() -> None:
     harness = one_worker(cpus=1, memory=16, limits={"digits": 0.5})
     harness.join_worker("w2", cpus=1, memory=16)
-    harness.submit_each("ab")
-    assert harness.assignments() == [("a", "w1/cpu-0"), ("b", "w2/cpu-0")]
+    assert harness.assign(*"ab") == [("a", "w1/cpu-0"), ("b", "w2/cpu-0")]
     assert [harness.reserved(name).memory_bytes for name in ("a", "b")] == [GIB // 2, 2 * GIB]
     harness = one_worker(cpus=1, memory=16, limits={"faces": 0.5})
     harness.place("a")
@@ -45,18 +42,15 @@ def test_t17_what_was_learned_or_raised_is_cut_to_the_largest_limit() -> None:
     harness.place("a", kind="gpu")
     harness.end("a", peak_memory_bytes=GIB, peak_cuda_memory_bytes=2 * GIB)
     assert harness.assign("b", kind="gpu") == [("b", "w1/gpu-0")]
-    reserved = harness.reserved("b")
-    assert (reserved.memory_bytes, reserved.cuda_memory_bytes) == (GIB, 2 * GIB)
-    assert reserved.estimated_by == "learned"
+    assert harness.reserved_bytes("b") == (GIB, 2 * GIB)
+    assert harness.reserved("b").estimated_by == "learned"
     harness = one_worker(gpus=(24,), memory=64, limits={"digits": 3}, cuda_limits={"digits": 2.5})
     harness.place("a", kind="gpu")
     harness.end("a", AttemptEnd.OOM_DEVICE, peak_cuda_memory_bytes=2 * GIB)
     assert harness.assignments() == [("a", "w1/gpu-0")]
     assert harness.reserved("a").cuda_memory_bytes == int(2.5 * GIB)
     harness.end("a", AttemptEnd.OOM_HOST, peak_memory_bytes=3 * GIB - 1)
-    assert harness.assignments() == [("a", "w1/gpu-0")], (
-        "the host ran out of memory below the limit of its type"
-    )
+    assert harness.assignments() == [("a", "w1/gpu-0")], "the host was full below the limit of its type"
     assert harness.reserved("a").memory_bytes == 3 * GIB
 
 
@@ -74,8 +68,7 @@ def test_t17_a_task_that_was_killed_at_its_limit_is_tried_again_where_more_is_al
     for name, limit in (("w1", 0.5), ("w2", 0.625), ("w3", 0.5)):
         harness.join_worker(name, cpus=1, memory=16, limits={"digits": limit})
     assert harness.assign("a") == [("a", "w1/cpu-0")]
-    kill_at_limit(harness, "a", 0.5, peak=0.375)
-    assert harness.assignments() == [("a", "w2/cpu-0")]
+    assert kill_at_limit(harness, "a", 0.5, peak=0.375) == [("a", "w2/cpu-0")]
     assert harness.reserved("a").memory_bytes == int(0.625 * GIB)
     kill_at_limit(harness, "a", 0.625)
     assert harness.task("a").end is AttemptEnd.OOM_HOST
@@ -94,8 +87,7 @@ def test_a_task_that_was_killed_at_its_estimate_is_tried_again_with_more_and_at_
     assert harness.task("a").end is AttemptEnd.OOM_HOST, "after two more attempts, as `retry` says by default"
     harness = one_worker(cpus=1, memory=16, limits={"digits": 0.5})
     harness.place("a", needs={"retry": {"oom_host": 1, "at_memory_limit": True}})
-    kill_at_limit(harness, "a", 0.5)
-    assert harness.assignments() == [("a", "w1/cpu-0")]
+    assert kill_at_limit(harness, "a", 0.5) == [("a", "w1/cpu-0")]
     assert harness.reserved("a").memory_bytes == GIB // 2
     kill_at_limit(harness, "a", 0.5)
     assert harness.task("a").end is AttemptEnd.OOM_HOST
@@ -105,8 +97,7 @@ def test_t17_a_worker_without_a_limit_allows_more_if_it_can_run_such_tasks() -> 
     harness = one_worker(cpus=1, memory=16, limits={"digits": 0.5})
     harness.join_worker("w2", cpus=1)
     assert harness.assign("a") == [("a", "w1/cpu-0")]
-    kill_at_limit(harness, "a", 0.5)
-    assert harness.assignments() == [("a", "w2/cpu-0")]
+    assert kill_at_limit(harness, "a", 0.5) == [("a", "w2/cpu-0")]
     harness = one_worker(gpus=(24,), memory=16, limits={"digits": 0.5})
     harness.join_worker("w2", cpus=1, memory=16)
     harness.submit("a", kind="gpu")
@@ -128,8 +119,7 @@ def test_t17_a_retry_waits_and_says_so_if_the_worker_that_allowed_more_is_gone()
     harness.join_worker("w2", cpus=1, memory=16, limits={"digits": 1})
     assert harness.assign("a", device="cpu-0") == [("a", "w1/cpu-0")]
     harness.lose("w2")
-    kill_at_limit(harness, "a", 0.5)
-    assert harness.assignments() == [], "the worker may return"
+    assert kill_at_limit(harness, "a", 0.5) == [], "the worker may return"
     harness.run_pass(after_s=60)
     assert harness.unschedulable() == {
         "a": "was killed at its memory limit of 512 MiB, and no worker allows tasks of type 'digits' more: "
@@ -156,12 +146,10 @@ def test_t17_an_estimate_above_every_limit_is_unschedulable_and_the_limit_is_nam
 def test_t17_a_place_is_reserved_only_where_the_estimate_is_allowed() -> None:
     harness = one_worker(cpus=1, memory=16, limits={"digits": 1})
     harness.join_worker("w2", cpus=1, memory=16, types=("digits", "faces"))
-    harness.submit_each("xy", memory=1)
-    assert len(harness.assignments()) == 2
+    assert len(harness.assign(*"xy", memory=1)) == 2
     harness.submit("a", memory=4)
     harness.submit("z", memory=1)
-    harness.end("x")
-    assert harness.assignments() == [("z", "w1/cpu-0")]
+    assert harness.freed("x") == [("z", "w1/cpu-0")]
     assert harness.assignments(after_s=1) == [] and harness.assignments(after_s=120) == []
     [scheduling_class] = [each for each in harness.cluster.waiting.classes.values() if each.size]
     assert scheduling_class.reserved_worker_id == "w2"

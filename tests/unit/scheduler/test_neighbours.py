@@ -23,26 +23,20 @@ def two_on_a_host(look_ahead: int = 0, **more: Any) -> SchedulerHarness:
 
 def test_t18_a_gpu_and_the_memory_of_two_workers_are_given_away_once_if_they_are_the_same() -> None:
     harness = two_on_a_host()
-    harness.submit_each("ab", kind="gpu", cuda=14, memory=0.1)
-    assert harness.assignments() == [("a", "w1/gpu-0")]
-    harness.end("a")
-    assert harness.assignments() == [("b", "w1/gpu-0")]
+    assert harness.assign(*"ab", kind="gpu", cuda=14, memory=0.1) == [("a", "w1/gpu-0")]
+    assert harness.freed("a") == [("b", "w1/gpu-0")]
     harness = two_on_a_host()
-    harness.submit_each("ab", kind="cpu", memory=10)
-    assert harness.assignments() == [("a", "w1/cpu-0")]
-    harness.end("a")
-    assert harness.assignments() == [("b", "w1/cpu-0")]
+    assert harness.assign(*"ab", kind="cpu", memory=10) == [("a", "w1/cpu-0")]
+    assert harness.freed("a") == [("b", "w1/cpu-0")]
     harness = SchedulerHarness()
     for name in ("w1", "w2"):
         harness.join_worker(name, cpus=1, memory=16, pool=name)
-    harness.submit_each("ab", kind="cpu", memory=10)
-    assert harness.assignments() == [("a", "w1/cpu-0"), ("b", "w2/cpu-0")]
+    assert harness.assign(*"ab", kind="cpu", memory=10) == [("a", "w1/cpu-0"), ("b", "w2/cpu-0")]
 
 
 def test_tasks_of_two_workers_share_a_gpu_as_long_as_they_fit() -> None:
     harness = two_on_a_host(max_tasks=1)
-    harness.submit_each("abc", kind="gpu", cuda=7, memory=0.1)
-    assert harness.assignments() == [("a", "w1/gpu-0"), ("b", "w2/gpu-0")]
+    assert harness.assign(*"abc", kind="gpu", cuda=7, memory=0.1) == [("a", "w1/gpu-0"), ("b", "w2/gpu-0")]
     assert harness.cluster.hosts.busy_devices == 1
 
 

@@ -10,7 +10,6 @@ URGENT = {"priority": 9, "preempt": True}
 
 
 def three_slots_in_use(look_ahead: int = 0) -> SchedulerHarness:
-    """Returns a worker with three busy slots: priorities 3, 1 and, a little later, 1."""
     harness = one_worker(policy(look_ahead=look_ahead), cpus=3)
     for name, priority in (("three", 3), ("old", 1), ("young", 1)):
         harness.submit(name, needs={"priority": priority})
@@ -20,7 +19,6 @@ def three_slots_in_use(look_ahead: int = 0) -> SchedulerHarness:
 
 
 def pending_stops(harness: SchedulerHarness) -> list[tuple[str, str]]:
-    """Returns the stops without an answer, as (task, end)."""
     messages = [command.build() for command in pending_commands(harness.cluster, harness.fleet)]
     return [(stop.task_id, stop.end) for stop in messages if isinstance(stop, StopTask)]
 
@@ -32,21 +30,18 @@ def test_the_lowest_and_youngest_makes_room_and_runs_again() -> None:
     assert pending_stops(harness) == [("young", "preempted")]
     harness.end("young", AttemptEnd.PREEMPTED)
     assert harness.assignments() == [("urgent", "w1/cpu-2")]
-    harness.end("urgent")
-    assert harness.assignments() == [("young", "w1/cpu-2")]
+    assert harness.freed("urgent") == [("young", "w1/cpu-2")]
     assert harness.task("young").attempt.number == 1
 
 
 def test_nothing_is_preempted_in_vain_or_for_a_task_that_did_not_ask_or_is_no_higher() -> None:
     harness = three_slots_in_use()
     harness.submit("high", needs={"priority": 9})
-    harness.submit("same", needs={"priority": 1, "preempt": True})
-    assert harness.run_pass() == []
+    assert harness.place("same", needs={"priority": 1, "preempt": True}) == []
     harness = one_worker(cpus=2)
     harness.submit("high", needs={"priority": 9})
     harness.place("low", needs={"priority": 1})
-    harness.submit("urgent", devices=2, needs={"priority": 5, "preempt": True})
-    assert harness.run_pass() == []
+    assert harness.place("urgent", devices=2, needs={"priority": 5, "preempt": True}) == []
     harness = three_slots_in_use()
     harness.join_worker("w2", cpus=1)
     assert harness.assign("urgent", needs=URGENT) == [("urgent", "w2/cpu-0")]
@@ -67,8 +62,7 @@ def test_who_leaves_already_counts_as_gone_and_a_user_s_stop_counts_more_than_a_
     for _ in range(5):
         assert harness.run_pass(after_s=1) == []
     harness.fold(TaskStopRequested(task_id="three", reason="user"))
-    harness.submit("next", needs=URGENT)
-    assert harness.run_pass() == []
+    assert harness.place("next", needs=URGENT) == []
     harness = three_slots_in_use()
     harness.place("urgent", needs=URGENT)
     harness.fold(TaskStopRequested(task_id="young", reason="user"))
@@ -92,8 +86,7 @@ def test_a_task_that_had_waited_long_is_not_preempted_by_one_below_its_effective
     harness.now_ms += 6 * 600_000
     harness.join_worker(cpus=1)
     harness.run_pass()
-    harness.submit("urgent", needs={"priority": 5, "preempt": True})
-    assert harness.run_pass() == []
+    assert harness.place("urgent", needs={"priority": 5, "preempt": True}) == []
     harness.place("more-urgent", needs={"priority": 7, "preempt": True})
     assert harness.preempted() == [("patient", "more-urgent")]
 
@@ -109,7 +102,6 @@ def test_what_could_not_be_decided_or_did_not_reach_the_log_is_decided_in_the_ne
     assert harness.preempted() == [("low", "urgent")]
     harness = three_slots_in_use()
     harness.submit("urgent", needs=URGENT)
-    harness.run_pass(write=False)
-    assert harness.preempted() == [("young", "urgent")]
-    harness.run_pass()
-    assert harness.preempted() == [("young", "urgent")]
+    for write in (False, True):
+        harness.run_pass(write=write)
+        assert harness.preempted() == [("young", "urgent")]

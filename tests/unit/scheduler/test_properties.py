@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.scheduler.given import GIB, policy
@@ -78,31 +78,34 @@ class SimulatedWorkers:
         memory, cuda = self.actual_use[task.task_id]
         reserved = task.attempt.reserved
         on_gpu = task.attempt.device_ids[0].startswith("gpu")
-        peaks: dict[str, Any] = {
+        peaks: Any = {
             "peak_memory_bytes": int(memory * GIB),
             "peak_cuda_memory_bytes": int(cuda * GIB) * on_gpu,
         }
         limit = self.harness.fleet.workers[task.attempt.worker_id].max_memory_bytes.get(task.task_type, 0)
         if 0 < limit < memory * GIB:
-            peaks["peak_memory_bytes"] = limit
-            self.harness.end(
-                task.task_id, AttemptEnd.OOM_HOST, limit="max_memory", limit_bytes=limit, **peaks
-            )
+            said: dict[str, Any] = {"limit": "max_memory", "limit_bytes": limit, "peak_memory_bytes": limit}
+            self.harness.end(task.task_id, AttemptEnd.OOM_HOST, **peaks | said)
         elif on_gpu and reserved.cuda_memory_bytes < cuda * GIB and self.rng.random() < 0.5:
             self.harness.end(task.task_id, AttemptEnd.OOM_DEVICE, **peaks)
         else:
             self.harness.end(task.task_id, **peaks)
 
 
+def assert_fits(harness: SchedulerHarness, tasks: list[Task], most_bytes: int, alone: bool = False) -> None:
+    waiting = [task for task in tasks if harness.cluster.is_waiting(task.task_id)]
+    running = [task for task in tasks if task not in waiting]
+    assert len(waiting) <= 1
+    assert len(running) <= 1 or not (alone or any(task.needs.resources.whole_device for task in running))
+    assert alone or sum(task.attempt.reserved.cuda_memory_bytes for task in running) <= most_bytes
+
+
 def assert_within_capacity(harness: SchedulerHarness) -> None:
     """Adds up what is reserved, independently of the scheduler's books."""
     for worker in harness.fleet.workers.values():
-        on_worker = [
-            task
-            for task in harness.cluster.placed.values()
-            if task.place is not None
-            and (task.place.worker_id, task.place.incarnation) == (worker.worker_id, worker.incarnation)
-        ]
+        place = (worker.worker_id, worker.incarnation)
+        placed = [(task, task.place) for task in harness.cluster.placed.values() if task.place is not None]
+        on_worker = [task for task, where in placed if (where.worker_id, where.incarnation) == place]
         memory = sum(task.attempt.reserved.memory_bytes for task in on_worker)
         assert not worker.memory_bytes or memory <= worker.memory_bytes
         assert not worker.max_tasks or len(on_worker) <= worker.max_tasks
@@ -112,14 +115,7 @@ def assert_within_capacity(harness: SchedulerHarness) -> None:
             assert reserved.cuda_memory_bytes <= worker.max_cuda_memory_bytes.get(task.task_type, size)
         for device in worker.devices.values():
             on_device = [task for task in on_worker if device.device_id in task.attempt.device_ids]
-            waiting = [task for task in on_device if harness.cluster.is_waiting(task.task_id)]
-            running = [task for task in on_device if task not in waiting]
-            assert len(waiting) <= 1
-            if device.kind == "cpu" or any(task.needs.resources.whole_device for task in running):
-                assert len(running) <= 1
-            if device.kind == "gpu":
-                used = sum(task.attempt.reserved.cuda_memory_bytes for task in running)
-                assert used <= device.memory_bytes
+            assert_fits(harness, on_device, device.memory_bytes, alone=device.kind == "cpu")
 
 
 def assert_shared_within_capacity(harness: SchedulerHarness) -> None:
@@ -139,37 +135,24 @@ def assert_shared_within_capacity(harness: SchedulerHarness) -> None:
                     total[device.uuid] = device.memory_bytes
     assert all(reserved <= total[pool] for pool, reserved in pools.items() if pool)
     for uuid, tasks in gpus.items():
-        waiting = [task for task in tasks if harness.cluster.is_waiting(task.task_id)]
-        running = [task for task in tasks if task not in waiting]
-        assert len(waiting) <= 1
-        assert len(running) <= 1 or not any(task.needs.resources.whole_device for task in running)
-        assert sum(task.attempt.reserved.cuda_memory_bytes for task in running) <= total[uuid]
+        assert_fits(harness, tasks, total[uuid])
 
 
 def assert_nothing_fits(harness: SchedulerHarness) -> None:
     """Scans every host for every class: nothing may fit, unless a place is reserved."""
     cluster = harness.cluster
-    is_reserved = (
-        any(scheduling_class.reserved_worker_id for scheduling_class in cluster.waiting.classes.values())
-        or harness.planner._recall_nominations
-    )
+    classes = cluster.waiting.classes.values()
+    is_reserved = any(each.reserved_worker_id for each in classes) or harness.planner._recall_nominations
     if is_reserved or harness.actions:
         return
-    for scheduling_class in cluster.waiting.classes.values():
-        limit = cluster.policy.queue_limits.get(scheduling_class.requirements.queue)
-        if (
-            not scheduling_class.size
-            or scheduling_class.unschedulable_reason
-            or (limit is not None and cluster.running[scheduling_class.requirements.queue] >= limit)
-        ):
+    for each in classes:
+        queue = each.requirements.queue
+        limit = cluster.policy.queue_limits.get(queue, MAX_BYTES)
+        if not each.size or each.unschedulable_reason or cluster.running[queue] >= limit:
             continue
-        query = PlacementQuery(
-            scheduling_class.requirements,
-            cluster.demand(scheduling_class),
-            cluster.policy.placement_rules,
-            lambda device: True,
-        )
-        assert scan_free(cluster.hosts.open, query).best() is None, scheduling_class.requirements
+        demand, rules = cluster.demand(each), cluster.policy.placement_rules
+        query = PlacementQuery(each.requirements, demand, rules, lambda device: True)
+        assert scan_free(cluster.hosts.open, query).best() is None, each.requirements
 
 
 def with_a_device(options: dict[str, Any]) -> dict[str, Any]:
@@ -215,11 +198,9 @@ task_options = st.fixed_dictionaries(
     },
 ).map(submittable)
 
-submission_lists = st.lists(
-    st.tuples(st.sampled_from(["s", "t", "u"]), st.sampled_from(["default", "night"]), task_options),
-    min_size=10,
-    max_size=40,
-)
+queues = st.sampled_from(["default", "night"])
+submission = st.tuples(st.sampled_from(["s", "t", "u"]), queues, task_options)
+submission_lists = st.lists(submission, min_size=10, max_size=40)
 
 
 @settings(max_examples=150, deadline=None)
@@ -255,19 +236,9 @@ def test_t18_t19_no_mix_of_tasks_over_commits_idles_starves_or_locks(
     for task in workers.tasks():
         if task.state is not TaskState.ENDED:
             assert task.unschedulable
-    event(f"preempted: {any(past.end == 'preempted' for task in workers.tasks() for past in past_of(task))}")
-    event(f"returned: {any(past.end == 'returned' for task in workers.tasks() for past in past_of(task))}")
-    event(f"killed at a limit: {any(each.limit_bytes for task in workers.tasks() for each in task.attempts)}")
-    event(f"unschedulable: {any(task.unschedulable for task in workers.tasks())}")
-
-
-def past_of(task: Task) -> list[Any]:
-    """Returns all placements of a task that did not finish."""
-    return [past for attempt in task.attempts for past in attempt.past]
 
 
 def run_second(workers: SimulatedWorkers) -> None:
-    """Runs the workers for a second, and the scheduler until it has nothing more to decide."""
     harness = workers.harness
     workers.step()
     harness.busy = {name for name in harness.streams.by_id if workers.rng.random() < 0.1}
@@ -283,23 +254,13 @@ def run_second(workers: SimulatedWorkers) -> None:
 
 
 def is_quiet(harness: SchedulerHarness) -> bool:
-    """Returns whether nothing runs, and nothing that could ever run waits."""
-    waits = any(
-        scheduling_class.size and not scheduling_class.unschedulable_reason
-        for scheduling_class in harness.cluster.waiting.classes.values()
-    )
-    return (
-        not harness.cluster.placed
-        and not waits
-        and not harness.cluster.backoff_timers.due_ms
-        and not harness.actions
-    )
+    cluster = harness.cluster
+    waits = any(each.size and not each.unschedulable_reason for each in cluster.waiting.classes.values())
+    return not (cluster.placed or waits or cluster.backoff_timers.due_ms or harness.actions)
 
 
 def lose_a_worker(workers: SimulatedWorkers) -> None:
-    """Loses a worker, which joins again later."""
     name = workers.rng.choice(sorted(workers.worker_options))
-    if name in workers.down:
-        return
-    workers.down[name] = workers.tick + workers.rng.randint(1, 10)
-    workers.harness.lose(name)
+    if name not in workers.down:
+        workers.down[name] = workers.tick + workers.rng.randint(1, 10)
+        workers.harness.lose(name)

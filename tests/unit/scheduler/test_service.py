@@ -1,24 +1,20 @@
-"""The scheduler reads several topics, between which there is no order."""
+"""The scheduler reads several topics, between which there is no order; and what it counts of services."""
 
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from prometheus_client import REGISTRY
 
 from tests.small_disk import small_disk
 from tests.unit.domain.given import STREAM, Told, ended, over, record_of, task_active, task_id
+from tests.unit.domain.test_services import answered, given, ready
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.device_commands import StopTask
-from trackside.contracts.fleet import (
-    DeviceReading,
-    RunningPlacement,
-    SchedulerHeartbeat,
-    WorkerHeartbeat,
-    WorkerHeartbeatDigest,
-    WorkerLost,
-)
+from trackside.contracts import fleet
+from trackside.contracts.device_commands import GiveInstruction, StopTask
 from trackside.contracts.message import Envelope, Event, Message
 from trackside.contracts.tasks import AttemptEnd, TaskAssigned
 from trackside.contracts.topics import Topics
@@ -33,12 +29,11 @@ from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
 TOPICS = Topics()
+Said = TypeVar("Said", bound=Event)
 FACTS = Facts(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
 
 
 class ServiceHarness:
-    """A scheduler on a log in memory that a test feeds with records."""
-
     def __init__(self, watched: Path | None = None, recovered: Streams | None = None) -> None:
         self.log = MemoryLog()
         self.service = ServiceContext.on(self.log, TOPICS, "scheduler")
@@ -48,17 +43,18 @@ class ServiceHarness:
         self.scheduler = Scheduler(self.service, recovered or Streams(AGGREGATES), SchedulerSettings())
         self._next_offset = 0
 
-    def fold(self, topic: str, event: Event, append_time_ms: int = 0) -> None:
-        record = record_of(event, self._next_offset)
-        self.scheduler.fold(replace(record, topic=topic, append_time_ms=append_time_ms))
-        self._next_offset += 1
+    def fold(self, *events: Event, append_time_ms: int = 0) -> None:
+        for event in events:
+            topic = TOPICS.heartbeats if "Heartbeat" in type(event).__name__ else TOPICS.fleet
+            record = replace(record_of(event, self._next_offset), topic=topic.name)
+            self.scheduler.fold(replace(record, append_time_ms=append_time_ms))
+            self._next_offset += 1
 
     def fold_all(self, told: Told) -> None:
         for record in told.records:
             self.scheduler.fold(record)
 
     async def sent(self) -> list[Message]:
-        """Has the scheduler act; returns what it has sent to cpu-0 of worker w1."""
         device = TOPICS.device("w1", "cpu-0")
         await self.log.ensure([TOPICS.heartbeats, device])
         self.scheduler.act(FACTS)
@@ -67,30 +63,34 @@ class ServiceHarness:
         entries = await reader.read(0.0)
         return [record.message for entry in entries if (record := decode(entry)) is not None]
 
-    def assignments(self) -> list[str]:
-        """Returns the incarnations to which the scheduler would assign a task."""
-        decided = [event for decision in self.scheduler.decide(FACTS) for event in decision.proposal.events]
-        return [event.incarnation for event in decided if isinstance(event, TaskAssigned)]
+    def decided(self, kind: type[Said], facts: Facts = FACTS) -> list[Said]:
+        events = [event for decision in self.scheduler.decide(facts) for event in decision.proposal.events]
+        return [event for event in events if isinstance(event, kind)]
+
+    def assignments(self, *events: Event) -> list[str]:
+        self.fold(*events)
+        return [event.incarnation for event in self.decided(TaskAssigned)]
 
 
-def heartbeat() -> WorkerHeartbeat:
+def heartbeat() -> fleet.WorkerHeartbeat:
     """Returns the heartbeat of a worker that runs attempt 1 of trial 0."""
-    runs = RunningPlacement(stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_ids=["cpu-0"])
-    return WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
+    runs = fleet.RunningPlacement(
+        stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_ids=["cpu-0"]
+    )
+    return fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
 
 
 async def test_a_heartbeat_that_was_read_too_early_or_sent_just_before_an_end_stops_nothing() -> None:
     harness, told = ServiceHarness(), task_active()
-    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    harness.fold(heartbeat())
     harness.fold_all(told)
-    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    harness.fold(heartbeat())
     assert await harness.sent() == []
     harness, told = ServiceHarness(), task_active()
     told.tell(ended(AttemptEnd.FINISHED))
     harness.fold_all(told)
-    harness.fold(TOPICS.heartbeats.name, heartbeat())
-    harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
-    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    harness.fold(heartbeat(), fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
+    harness.fold(heartbeat())
     assert await harness.sent() == []
 
 
@@ -99,7 +99,7 @@ async def test_a_placement_that_was_given_up_or_settled_is_stopped_when_heartbea
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     harness.fold_all(told)
     for _ in range(2):  # the first may have been sent before the log gave the placement up
-        harness.fold(TOPICS.heartbeats.name, heartbeat())
+        harness.fold(heartbeat())
     (stop,) = await harness.sent()
     assert isinstance(stop, StopTask) and (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
     harness, told, streams = ServiceHarness(), task_active(), Streams(AGGREGATES)
@@ -108,8 +108,7 @@ async def test_a_placement_that_was_given_up_or_settled_is_stopped_when_heartbea
     harness.fold_all(told)
     harness.scheduler.act(FACTS)
     assert streams.by_id[STREAM].tasks == {}, "it is forgotten"
-    for _ in range(2):
-        harness.fold(TOPICS.heartbeats.name, heartbeat())
+    harness.fold(heartbeat(), heartbeat())
     (stop,) = await harness.sent()
     assert isinstance(stop, StopTask) and (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
 
@@ -118,14 +117,14 @@ async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
     harness, told = ServiceHarness(), task_active()
     harness.fold_all(told)
     whole = heartbeat().model_copy(update={"sequence": 7})
-    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=8, whole=7)
-    harness.fold(TOPICS.heartbeats.name, digest)  # it is not known what this one means
-    harness.fold(TOPICS.heartbeats.name, whole)
+    digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=8, whole=7)
+    harness.fold(digest)  # it is not known what this one means
+    harness.fold(whole)
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     harness.fold_all(told)
-    harness.fold(TOPICS.heartbeats.name, digest)
+    harness.fold(digest)
     assert await harness.sent() == []
-    harness.fold(TOPICS.heartbeats.name, digest.model_copy(update={"sequence": 9}))
+    harness.fold(digest.model_copy(update={"sequence": 9}))
     (stop,) = await harness.sent()
     assert isinstance(stop, StopTask) and stop.reason == "stray"
 
@@ -133,61 +132,52 @@ async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
 @pytest.mark.parametrize("whole", [None, 1])
 def test_digests_renew_a_lease_also_if_their_whole_heartbeat_is_not_known(whole: int | None) -> None:
     harness, limit_ms = ServiceHarness(), int(SchedulerSettings().lease_s * 1000)
-    harness.fold(TOPICS.fleet.name, worker())
-    harness.fold(TOPICS.fleet.name, worker("w2", "i-2"))
+    harness.fold(worker(), worker("w2", "i-2"))
     if whole is not None:
-        first = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], sequence=whole)
-        harness.fold(TOPICS.heartbeats.name, first)
-    own = SchedulerHeartbeat(instance=harness.service.writer.instance)
+        first = fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], sequence=whole)
+        harness.fold(first)
+    own = fleet.SchedulerHeartbeat(instance=harness.service.writer.instance)
     lost: set[str] = set()
     for at in range(2 * limit_ms // 1_000):
-        lost |= {
-            event.worker_id
-            for decision in harness.scheduler.decide(FACTS)
-            for event in decision.proposal.events
-            if isinstance(event, WorkerLost)
-        }
-        digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=2 + at, whole=1)
-        harness.fold(TOPICS.heartbeats.name, digest)
-        harness.fold(TOPICS.heartbeats.name, own, append_time_ms=1_000 * at)
+        lost |= {event.worker_id for event in harness.decided(fleet.WorkerLost)}
+        digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=2 + at, whole=1)
+        harness.fold(digest)
+        harness.fold(own, append_time_ms=1_000 * at)
     assert lost == {"w2"}
 
 
 def test_the_whole_heartbeat_of_a_worker_that_joins_later_is_kept_while_others_join() -> None:
     harness = ServiceHarness()
-    reading = DeviceReading(device_id="cpu-0", foreign_bytes=5)
-    early = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], devices=(reading,), sequence=1)
-    harness.fold(TOPICS.heartbeats.name, early)
-    harness.fold(TOPICS.fleet.name, worker("w2", "i-2"))
-    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1, cpu_percent=70.0)
-    harness.fold(TOPICS.heartbeats.name, digest)
-    harness.fold(TOPICS.fleet.name, worker())
+    reading = fleet.DeviceReading(device_id="cpu-0", foreign_bytes=5)
+    early = fleet.WorkerHeartbeat(
+        worker_id="w1", incarnation="i-1", running=[], devices=(reading,), sequence=1
+    )
+    harness.fold(early, worker("w2", "i-2"))
+    digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1, cpu_percent=70.0)
+    harness.fold(digest, worker())
     host = harness.scheduler._cluster.hosts.by_id["w1"]
     assert (host.cpu_percent, host.devices["cpu-0"].foreign_bytes) == (70.0, 5)
 
 
 def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more_also_if_it_joins_later() -> None:
     harness, told = ServiceHarness(), task_active()
-    harness.fold(TOPICS.fleet.name, worker())
+    harness.fold(worker())
     told.tell(ended(AttemptEnd.LOST).model_copy(update={"recovered": True}))
     harness.fold_all(told)
     assert harness.assignments() == []
-    harness.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
-    assert harness.assignments() == ["i-2"]
+    assert harness.assignments(worker(incarnation="i-2")) == ["i-2"]
     harness, told = ServiceHarness(), task_active()
     told.tell(ended(AttemptEnd.LOST).model_copy(update={"recovered": True}))
     harness.fold_all(told)
     for joined in (worker("w2", "i-9", types=()), worker()):
-        harness.fold(TOPICS.fleet.name, joined)
-    assert harness.assignments() == []
-    harness.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
-    assert harness.assignments() == ["i-2"]
+        assert harness.assignments(joined) == []
+    assert harness.assignments(worker(incarnation="i-2")) == ["i-2"]
 
 
 def waiting_task(harness: ServiceHarness) -> None:
     """Folds a worker, and a task whose placement was lost: it waits for a device."""
     told = task_active()
-    harness.fold(TOPICS.fleet.name, worker())
+    harness.fold(worker())
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     harness.fold_all(told)
 
@@ -195,11 +185,9 @@ def waiting_task(harness: ServiceHarness) -> None:
 def test_a_worker_whose_disk_is_low_gets_no_task_until_its_heartbeats_say_it_is_over() -> None:
     harness, full = ServiceHarness(), "the disk of /data is nearly full"
     waiting_task(harness)
-    idle = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
-    harness.fold(TOPICS.heartbeats.name, idle.model_copy(update={"disk_low": full}))
-    assert harness.assignments() == []
-    harness.fold(TOPICS.heartbeats.name, idle)
-    assert harness.assignments() == ["i-1"]
+    idle = fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
+    assert harness.assignments(idle.model_copy(update={"disk_low": full})) == []
+    assert harness.assignments(idle) == ["i-1"]
 
 
 async def test_no_task_is_placed_while_a_watched_disk_is_low(tmp_path: Path) -> None:
@@ -226,3 +214,49 @@ def test_an_assignment_that_came_too_early_is_not_repeated_at_once_after_the_clo
     harness.scheduler.fold(replace(record, envelope=envelope, append_time_ms=0))
     assert [*harness.scheduler.decide(replace(ahead, now_ms=ahead.now_ms + 10))] == []
     assert len([*harness.scheduler.decide(replace(ahead, now_ms=ahead.now_ms + 250))]) == 1
+
+
+ANSWERED = "trackside_scheduler_instruction_seconds_count"
+RESTARTS = "trackside_scheduler_restarted_services_tasks_total"
+
+
+def sample(name: str) -> float:
+    return REGISTRY.get_sample_value(name) or 0.0
+
+
+async def test_the_time_of_an_instruction_is_counted_once_by_the_scheduler_that_sent_it() -> None:
+    told, harness, standby = task_active(service=True), ServiceHarness(), ServiceHarness()
+    harness.fold(worker())
+    standby.fold(worker())
+    told.tell(ready())
+    told.tell(given())
+    harness.fold_all(told)
+    before, total_s = sample(ANSWERED), sample("trackside_scheduler_instruction_seconds_sum")
+    (command,) = await harness.sent()
+    assert isinstance(command, GiveInstruction) and sample("trackside_scheduler_ready_services_tasks") == 1
+    assert sample("trackside_scheduler_unacknowledged_instructions") == 1
+    told.next_offset += 250
+    told.tell(answered())
+    harness.scheduler.fold(told.records[-1])
+    harness.scheduler.fold(told.records[-1])
+    standby.fold_all(told)
+    assert sample(ANSWERED) == before + 1
+    assert 0.25 <= sample("trackside_scheduler_instruction_seconds_sum") - total_s < 0.3
+
+
+async def test_a_service_that_is_placed_again_is_counted_and_its_first_placement_is_not() -> None:
+    told, harness = task_active(service=True), ServiceHarness()
+    harness.fold(worker())
+    told.tell(ended(AttemptEnd.FAILED))
+    harness.fold_all(told)
+    before = sample(RESTARTS)
+    later = replace(FACTS, now_ms=told.task().not_before_ms + 1)
+    (placed,) = harness.decided(TaskAssigned, later)
+    assert placed.attempt == 2
+    assert sample(RESTARTS) == before, "the log does not have it yet"
+    told.next_offset += later.now_ms  # an append time later than the pause before the attempt
+    told.tell(placed, role="scheduler")
+    assert harness.scheduler.fold(told.records[-1]) is Outcome.APPLIED
+    assert sample(RESTARTS) == before, "any scheduler may have decided it"
+    harness.scheduler.count(told.records[-1])
+    assert sample(RESTARTS) == before + 1

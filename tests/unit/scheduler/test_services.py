@@ -21,15 +21,13 @@ def with_service(cpus: int = 1, **needs: object) -> SchedulerHarness:
 
 
 def instruct(harness: SchedulerHarness, task_id: str, number: int = 1) -> None:
-    """Folds an instruction to a task."""
     given = InstructionGiven(command_id=f"i-{number}", task_id=task_id, number=number, body={"n": number})
     assert harness.fold(given) is Outcome.APPLIED
 
 
 def test_neither_a_service_nor_a_task_that_may_not_gives_way_to_a_priority() -> None:
     harness = with_service(priority=0)
-    harness.submit("a", needs={"priority": 9, "preempt": True})
-    assert harness.run_pass() == []
+    assert harness.place("a", needs={"priority": 9, "preempt": True}) == []
     harness = with_service(priority=0, preemptible=True)
     harness.place("a", needs={"priority": 9, "preempt": True})
     assert harness.preempted() == [("s0", "a")]
@@ -53,21 +51,16 @@ def test_no_task_waits_behind_a_service_nor_for_its_memory_but_a_service_behind_
     harness.place("s0", needs=SERVICE)
     assert harness.placed_behind() == [("s0", "w1/cpu-0")]
     harness = one_worker(policy(look_ahead=1), gpus=(80,))
-    harness.submit("s0", cuda=50, needs=SERVICE)
-    harness.place("t0", cuda=10)
-    for name in ("s0", "t0"):
-        harness.accept(name, TaskStatus.TRAINING)
-    harness.submit("a", cuda=40)
-    assert harness.run_pass() == []
+    harness.begin("s0", cuda=50, needs=SERVICE)
+    harness.begin("t0", cuda=10)
+    assert harness.place("a", cuda=40) == []
 
 
 def test_the_place_of_a_starving_task_is_reserved_where_tasks_end() -> None:
     harness = one_worker(policy(look_ahead=0), cpus=3)
-    harness.submit("s0", needs=SERVICE)
-    harness.submit_each(("t0", "t1"))
-    harness.run_pass()
-    for name in ("s0", "t0", "t1"):
-        harness.accept(name, TaskStatus.TRAINING)
+    harness.begin("s0", needs=SERVICE)
+    harness.begin("t0")
+    harness.begin("t1")
     harness.submit("big", devices=2)
     for number in range(2, 6):
         harness.submit(f"t{number}")
@@ -113,16 +106,6 @@ def test_a_worker_that_refused_a_task_without_devices_is_avoided_for_a_second() 
     assert harness.assignments(after_s=0.5) == []
     assert harness.assign("t0") == [("t0", "w1/cpu-0")]
     assert harness.assignments(after_s=0.6) == [("s0", "w1/")]
-
-
-def test_a_lost_worker_has_its_service_placed_elsewhere() -> None:
-    harness = with_service()
-    harness.join_worker("w2", cpus=1)
-    harness.end("s0", AttemptEnd.LOST)
-    assert harness.assignments(after_s=1) == []
-    harness.cluster.hosts.by_id["w1"].open = False
-    harness.cluster.hosts.open = [harness.cluster.hosts.by_id["w2"]]
-    assert harness.assignments(after_s=11) == [("s0", "w2/cpu-0")]
 
 
 def test_the_newest_instruction_is_sent_until_it_is_acknowledged_and_a_new_placement_starts_with_it() -> None:

@@ -22,7 +22,6 @@ def saved(folder: Path, state: Any) -> LastCheckpoint:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Returns whether two tensors have the same type, shape and bits."""
     if (first.dtype, first.shape) != (second.dtype, second.shape):
         return False
     octets = [each.detach().contiguous().reshape(-1).view(torch().uint8) for each in (first, second)]

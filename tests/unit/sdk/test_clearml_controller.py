@@ -23,7 +23,6 @@ def controller(**given: Any) -> PipelineController:
 
 
 def with_data(**given: Any) -> PipelineController:
-    """Returns a controller with a step `data`."""
     pipe = controller(**given)
     pipe.add_step("data", "4f2a")
     return pipe
@@ -64,15 +63,15 @@ def test_each_method_and_argument_of_the_first_release_is_taken_by_its_name() ->
     assert spec["steps"][0]["queue"] == "gpu"
 
 
-@pytest.mark.parametrize(
-    ("method", "name"),
-    [
-        (method, name)
-        for method, kinds in METHODS.items()
-        for name, argument in kinds[0].items()
-        if argument.support is Support.REFUSED
-    ],
-)
+REFUSED = [
+    (method, name)
+    for method, (arguments, *_) in METHODS.items()
+    for name, argument in arguments.items()
+    if argument.support is Support.REFUSED
+]
+
+
+@pytest.mark.parametrize(("method", "name"), REFUSED)
 def test_an_argument_that_is_refused_says_what_to_use(method: str, name: str) -> None:
     """P25, P35: also the callbacks."""
     argument = METHODS[method][0][name]
@@ -99,11 +98,13 @@ def test_p30_a_step_that_is_a_function_is_refused_and_a_gate_or_a_search_needs_n
         pipe.add_function_step("data", lambda: 1, function_return=["rows"])
     assert pipe.get_pipeline_dag() == {}
     pipe = with_data()
-    pipe.add_step("look", parents=["data"], step={"gate": {"message": "good enough?"}})
-    pipe.add_step("search", parents=["look"], step={"kind": "search", "spec": {"of": "${data.id}"}})
+    gate, search = {"gate": {"message": "good enough?"}}, {"kind": "search", "spec": {"of": "${data.id}"}}
+    pipe.add_step("look", parents=["data"], step=gate)
+    pipe.add_step("search", parents=["look"], step=search)
+    look = {"name": "look", **gate, "needs": {"all": ["data"]}}
     assert pipe.get_pipeline().spec()["steps"][1:] == [
-        {"name": "look", "gate": {"message": "good enough?"}, "needs": {"all": ["data"]}},
-        {"name": "search", "kind": "search", "spec": {"of": "${data.id}"}, "needs": {"all": ["look"]}},
+        look,
+        search | {"name": "search", "needs": {"all": ["look"]}},
     ]
 
 
@@ -150,28 +151,23 @@ def test_p2_nothing_is_shared_between_nodes_controllers_and_what_was_given() -> 
     dag["more"].parameters["x"] = 1
     PipelineController.Node("a").parents.append("data")
     assert PipelineController.Node("b").parents == []
-    assert pipe.get_pipeline().spec()["steps"] == [
-        {"name": "data", "task_type": "prepare", "parameters": {"rows": [1]}, "queue": "default"},
-        {"name": "more", "task_type": "prepare", "queue": "default"},
-    ]
+    data, more = pipe.get_pipeline().spec()["steps"]
+    assert more == {"name": "more", "task_type": "prepare", "queue": "default"}
+    assert data == more | {"name": "data", "parameters": {"rows": [1]}}
 
 
 def test_parameters_lose_their_section_and_keep_those_of_the_base_task() -> None:
     pipe = controller()
     pipe.add_parameter("mode", "full")
     pipe.add_step("data", "4f2a")
-    pipe.add_step(
-        "train",
-        base_task_project="lab",
-        base_task_name="train",
-        parameter_override={
-            "Args/lr": 0.5,
-            "General/rows": "${data.parameters.Args/rows}",
-            "General/from": ("${data.artifacts.digits.url}", "${data.models.output.-1.url}"),
-            "General/task": "of ${data.id} in ${pipeline.mode:-full}",
-        },
-        execution_queue="${data.parameters.Args/queue}",
-    )
+    override = {
+        "Args/lr": 0.5,
+        "General/rows": "${data.parameters.Args/rows}",
+        "General/from": ("${data.artifacts.digits.url}", "${data.models.output.-1.url}"),
+        "General/task": "of ${data.id} in ${pipeline.mode:-full}",
+    }
+    more = {"parameter_override": override, "execution_queue": "${data.parameters.Args/queue}"}
+    pipe.add_step("train", base_task_project="lab", base_task_name="train", **more)
     spec = pipe.get_pipeline().spec()
     step = spec["steps"][1]
     assert step["parameters"] == {
@@ -191,6 +187,7 @@ def test_parameters_lose_their_section_and_keep_those_of_the_base_task() -> None
 
 def test_limits_retries_monitors_cache_and_stage_become_fields_of_the_step() -> None:
     """P33, P38, P39: retries, what a run mirrors, and stages."""
+    own = {"inputs": {"digits": "${data.artifacts.digits}"}, "when": "data.result.rows > 9"}
     step = spec_of(
         time_limit=30,
         retry_on_failure=2,
@@ -199,24 +196,18 @@ def test_limits_retries_monitors_cache_and_stage_become_fields_of_the_step() -> 
         monitor_metrics=[("loss", "train"), (("acc", "acc"), ("best", "accuracy"))],
         monitor_artifacts=["plots", ("digits", "data set")],
         monitor_models=[("weights_*", "weights")],
-        step={"inputs": {"digits": "${data.artifacts.digits}"}, "when": "data.result.rows > 9"},
+        step=own,
     )
+    metrics = {"loss/train": "loss.train", "acc": "best.accuracy"}
+    artifacts = {"plots": "plots", "digits": "data.set"}
     assert step == {
-        "name": "train",
-        "task_type": "fit",
-        "parameters": {"lr": 0.1, "deep": False},
-        "queue": "default",
+        **spec_of(),
         "run_timeout_s": 30,
         "retry": {**step["retry"], "failed": 2},
         "cache": {},
         "stage": "training",
-        "mirror": {
-            "metrics": {"loss/train": "loss.train", "acc": "best.accuracy"},
-            "artifacts": {"plots": "plots", "digits": "data.set"},
-            "models": {"weights_*": "weights"},
-        },
-        "inputs": {"digits": "${data.artifacts.digits}"},
-        "when": "data.result.rows > 9",
+        "mirror": {"metrics": metrics, "artifacts": artifacts, "models": {"weights_*": "weights"}},
+        **own,
     }
     pipe = with_data(retry_on_failure=1)
     pipe.add_step("more", "4f2a", retry_on_failure=0)

@@ -1,46 +1,42 @@
-"""The client over the log in memory: what it writes, and how it finds its answers."""
+"""The client over the log in memory: what it writes, how it finds answers, what it says without a key."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
+from tests.unit.domain.given import STREAM, Told
+from tests.unit.domain.plausible_forgetting import without_key
+from tests.unit.domain.test_forgetting import ended_search, forget
 from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchStarted,
-    SearchStatus,
-    SearchStopRequested,
-    StartSearch,
-    StopSearch,
-)
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.space import Choice, Space
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ingress import read_command
-from trackside.contracts.message import Message
+from trackside.contracts.message import Message, Record
 from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.streams import Streams
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.sdk import Client, Pipeline
-from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
-from trackside.sdk.publication import Accepted, PublishedCommand, Refused
+from trackside.sdk import Client, Pipeline, errors
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answer_to
+from trackside.sdk.records import readable
 
 TOPICS = Topics()
 DISPATCHER = RecordWriter("dispatcher", "1")
 TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
 SPACE: Space = {"x": Choice(type="choice", values=[1, 2])}
-START = StartSearch(task_type="digits", max_trials=2, space=SPACE)
+START = messages.StartSearch(task_type="digits", max_trials=2, space=SPACE)
 
 
 class SilentLog(MemoryLog):
-    """A log whose broker can't be reached."""
-
     async def ends(self, topic: str) -> dict[int, int]:
-        """Returns that there is no answer."""
         raise TransientError("connection refused")
 
 
@@ -57,22 +53,18 @@ async def client(log: MemoryLog) -> AsyncIterator[Client]:
         yield made
 
 
-async def record(log: MemoryLog, stream: str, messages: Sequence[Message]) -> int:
-    topic = TOPICS.events
-    partition = partition_of(stream, topic.partitions)
-    return (await log.append(topic.name, partition, DISPATCHER.decision(stream, messages))).offset
+async def record(log: MemoryLog, stream: str, *decisions: Sequence[Message]) -> int:
+    place = (TOPICS.events.name, partition_of(stream, TOPICS.events.partitions))
+    for decision in decisions:
+        appended = await log.append(*place, DISPATCHER.decision(stream, decision))
+    return appended.offset
 
 
 def received(publication: PublishedCommand) -> CommandReceived:
-    return CommandReceived(
-        command_id=publication.command_id,
-        command_type=START.wire_type(),
-        body=START.model_dump(mode="json"),
-        digest="d",
-        source=publication.source,
-        publisher="test",
-        rules=1,
-    )
+    body = START.model_dump(mode="json")
+    known = {"command_type": START.wire_type(), "body": body, "digest": "d", "rules": 1}
+    said = {"command_id": publication.command_id, "source": publication.source, "publisher": "test"}
+    return CommandReceived.model_validate(known | said)
 
 
 def accepted(publication: PublishedCommand) -> CommandAccepted:
@@ -83,8 +75,8 @@ def refused(command_id: str, source: Source, code: str, path: str, message: str)
     return CommandRefused(command_id=command_id, source=source, code=code, path=path, message=message)
 
 
-def started(publication: PublishedCommand) -> SearchStarted:
-    return SearchStarted(command_id=publication.command_id, search=START, seed=1)
+def started(publication: PublishedCommand) -> messages.SearchStarted:
+    return messages.SearchStarted(command_id=publication.command_id, search=START, seed=1)
 
 
 async def test_a_command_arrives_as_the_platform_reads_it(log: MemoryLog, client: Client) -> None:
@@ -109,27 +101,25 @@ async def test_a_mapping_arrives_as_a_structured_cloud_event(log: MemoryLog, cli
     assert (arrival.stream, arrival.publisher, arrival.command_id) == ("s1", "ci/42", "c1")
 
 
-async def test_an_answer_is_that_of_a_dispatcher_at_the_place_of_the_publication(
+async def test_an_answer_is_of_a_dispatcher_at_the_place_of_publication(
     log: MemoryLog, client: Client
 ) -> None:
     first = await client.publish(START, "s1", "c1")
     second = await client.publish(START, "s1", "c1")
     assert first.source != second.source
-    await record(log, "s1", [received(first)])
-    await record(log, "s1", [accepted(first), started(first)])
-    await record(log, "s1", [received(second)])
+    await record(log, "s1", [received(first)], [accepted(first), started(first)], [received(second)])
     offset = await record(log, "s1", [accepted(second)])
     assert await client.answer(second, 60) == Accepted("c1", offset)
     assert (await client.answer(first, 60)).offset < offset
     publication = await client.publish(START, "s1", "c1")
     forged = RecordWriter("worker", "1").single("s1", accepted(publication))
     await log.append(TOPICS.events.name, partition_of("s1", 12), [forged])
-    with pytest.raises(UnansweredError, match=r"c1.*is a dispatcher running"):
+    with pytest.raises(errors.UnansweredError, match=r"c1.*is a dispatcher running"):
         await client.answer(publication, 0.05)
 
 
 async def test_a_refusal_says_code_path_and_message(log: MemoryLog, client: Client) -> None:
-    publication = await client.publish(StopSearch(), "s1", "c1")
+    publication = await client.publish(messages.StopSearch(), "s1", "c1")
     waiting = asyncio.create_task(client.answer(publication, 60))
     refusal = refused("c1", publication.source, "unknown_stream", "$", "none")
     offset = await record(log, "s1", [refusal])
@@ -138,16 +128,16 @@ async def test_a_refusal_says_code_path_and_message(log: MemoryLog, client: Clie
 
 async def test_a_command_over_the_limit_is_not_published(log: MemoryLog) -> None:
     for stream in ("", "a b", "../x", "x" * 129):
-        with pytest.raises(UnsendableError, match="bad_identifier at \\$partitionkey"):
-            await Client("", log=log).publish(StopSearch(), stream)
+        with pytest.raises(errors.UnsendableError, match="bad_identifier at \\$partitionkey"):
+            await Client("", log=log).publish(messages.StopSearch(), stream)
     large = {"type": "trackside.start-search.v1", "data": {"name": "x" * 262_144}}
-    with pytest.raises(UnsendableError, match=r"too_large.*262,144"):
+    with pytest.raises(errors.UnsendableError, match=r"too_large.*262,144"):
         await Client("", log=log).publish(large, "s1")
     assert set((await log.ends(TOPICS.commands.name)).values()) == {0}
 
 
 async def test_a_silent_broker_is_an_error_that_names_the_command() -> None:
-    with pytest.raises(UnreachableError, match=r"nowhere:1 .*connection refused.*command c9"):
+    with pytest.raises(errors.UnreachableError, match=r"nowhere:1 .*connection refused.*command c9"):
         await Client("nowhere:1", log=SilentLog()).publish(START, "s1", "c9", timeout_s=0.05)
 
 
@@ -166,22 +156,22 @@ async def test_events_are_those_of_the_stream_only(log: MemoryLog, client: Clien
 async def test_waiting_ends_with_the_search(log: MemoryLog, client: Client) -> None:
     publication = await client.publish(START, "s1", "c1")
     waiting = asyncio.create_task(client.wait("s1", 60))
-    await record(log, "s1", [received(publication)])
-    await record(log, "s1", [accepted(publication), started(publication)])
+    await record(log, "s1", [received(publication)], [accepted(publication), started(publication)])
     state = await client.state("s1")
     assert state is not None and search_of(state) is not None and not state.closed
-    await record(log, "s1", [SearchStopRequested(command_id="c1", reason="enough")])
-    await record(log, "s1", [SearchEnded(status=SearchStatus.STOPPED, trials=0)])
+    stopping = messages.SearchStopRequested(command_id="c1", reason="enough")
+    await record(
+        log, "s1", [stopping], [messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=0)]
+    )
     stream = await waiting
-    assert stream.root is not None and stream.root.status is SearchStatus.STOPPED
+    assert stream.root is not None and stream.root.status is messages.SearchStatus.STOPPED
     assert await client.state("nobody") is None
 
 
 async def test_the_fleet_is_folded_to_its_end(log: MemoryLog) -> None:
     device = Device(device_id="cpu0", kind="cpu", name="CPU slot", memory_bytes=1)
-    joined = WorkerJoined(
-        worker_id="w1", incarnation="i1", host="h", devices=[device], task_types=[], queues=[], after={}
-    )
+    fields = {"host": "h", "devices": [device], "task_types": [], "queues": [], "after": {}}
+    joined = WorkerJoined(worker_id="w1", incarnation="i1", **fields)
     assert (await Client("", log=log).fleet()).workers == {}
     await log.append(TOPICS.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
     assert list((await Client("", log=log).fleet()).workers) == ["w1"]
@@ -200,7 +190,7 @@ def test_the_blocking_form_does_the_same() -> None:
 
 async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog, client: Client) -> None:
     wanted = {"groups": [{"tasks": [{"task_type": "digits"}]}]}
-    with pytest.raises(UnsendableError, match=r"\$\.groups\[0\]\.tasks"):
+    with pytest.raises(errors.UnsendableError, match=r"\$\.groups\[0\]\.tasks"):
         await client.submit_tasks({"groups": [{"tasks": []}]}, "b1")
     for batch_id, answer in (("b1", "accepted"), ("b2", "refused")):
         submitting = asyncio.create_task(client.submit_tasks(wanted, batch_id, 60))
@@ -211,14 +201,14 @@ async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog, clien
             continue
         refusal = refused("x", source, "unknown_task_type", "$.groups[0]", "no digits")
         await record(log, batch_id, [refusal])
-        with pytest.raises(RefusedError, match="b2 refused: unknown_task_type at"):
+        with pytest.raises(errors.RefusedError, match="b2 refused: unknown_task_type at"):
             await submitting
 
 
 async def test_a_run_is_started_by_the_definition_of_its_pipeline(log: MemoryLog, client: Client) -> None:
     pipeline = Pipeline("digits", parameters={"epochs": {"type": "integer"}})
     pipeline.task("data", "make-data")
-    with pytest.raises(UnsendableError, match=r"missing_parameter at \$\.parameters\.epochs"):
+    with pytest.raises(errors.UnsendableError, match=r"missing_parameter at \$\.parameters\.epochs"):
         await client.start_run(pipeline, run_id="r1")
     starting = asyncio.create_task(client.start_run(pipeline, {"epochs": 2}, "r1", 60))
     source = await _published(log, "r1")
@@ -248,3 +238,64 @@ async def test_what_a_stream_is_is_read_from_its_first_events(log: MemoryLog, cl
     await record(log, "s2", [BatchStarted(command_id="c", batch=batch)])
     assert (await client.kind("s1"), await client.kind("s2")) == ("search", "batch")
     assert await client.kind("nobody") is None
+
+
+async def answer(
+    log: MemoryLog, publication: PublishedCommand, code: str = "", role: str = "dispatcher"
+) -> None:
+    said = {"command_id": publication.command_id, "source": publication.source}
+    refused = CommandRefused(**said, code=code, path="$", message="no")
+    event = refused if code else CommandAccepted(**said)
+    place = (TOPICS.events.name, partition_of(publication.stream_id, TOPICS.events.partitions))
+    await log.append(*place, [RecordWriter(role, "1").single(publication.stream_id, event)])
+
+
+async def test_answers_come_as_they_are_given_each_to_its_publication(log: MemoryLog) -> None:
+    async with Client("", log=log) as client:
+        published = [await client.publish(messages.StopSearch(), f"s{at}", f"c{at}") for at in range(5)]
+        await answer(log, published[0], role="worker")  # nobody's word but the dispatcher's counts
+        for publication in reversed(published):
+            await answer(log, publication, code="unknown_search" if publication.stream_id == "s2" else "")
+        found = {publication.stream_id: given async for publication, given in client.answers(published, 5)}
+    assert found.keys() == {f"s{at}" for at in range(5)}
+    assert isinstance(found["s2"], Refused) and found["s2"].code == "unknown_search"
+    assert all(isinstance(given, Accepted) for name, given in found.items() if name != "s2")
+
+
+@pytest.mark.thorough
+async def test_without_more_answers_it_ends_in_time_with_those_there_are(log: MemoryLog) -> None:
+    async with Client("", log=log) as client:
+        assert [given async for given in client.answers([], 60)] == []
+        published = [await client.publish(messages.StopSearch(), f"s{at}") for at in range(2)]
+        await answer(log, published[1])
+        found = [publication async for publication, _ in client.answers(published, 0.05)]
+    assert found == [published[1]]
+
+
+def answered(told: Told) -> tuple[PublishedCommand, Record]:
+    record = next(each for each in told.records if isinstance(each.message, CommandAccepted))
+    assert isinstance(record.message, CommandAccepted)
+    source = record.message.source
+    place = source.topic, source.partition, source.offset
+    return PublishedCommand(*place, record.message.command_id, STREAM), record
+
+
+def test_an_answer_is_read_with_the_key_and_named_as_encrypted_without_it() -> None:
+    publication, record = answered(ended_search())
+    assert isinstance(answer_to(publication, record), Accepted)
+    with pytest.raises(errors.EncryptedStreamError, match="was opened without `keys`"):
+        answer_to(publication, without_key(record))
+    other = replace(publication, stream_id="other")
+    assert answer_to(other, without_key(record)) is None
+
+
+def test_a_stream_is_not_followed_without_its_key_or_beyond_where_it_is_forgotten() -> None:
+    streams, (first, *_) = Streams(AGGREGATES), ended_search().records
+    with pytest.raises(errors.EncryptedStreamError, match=STREAM):
+        list(readable(streams.fold_all(without_key(first))))
+    told, streams = ended_search(), Streams(AGGREGATES)
+    forget(told)
+    for record in told.records[:-1]:
+        assert list(readable(streams.fold_all(record)))
+    with pytest.raises(errors.EncryptedStreamError, match="was forgotten"):
+        list(readable(streams.fold_all(told.records[-1])))

@@ -1,19 +1,24 @@
-"""Spec files: what they mean, and what is said about those that mean nothing."""
+"""Spec files: what they mean, and what is said about those that mean nothing, such as names of NNI."""
 
 import json
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from tests.commands import command_of
 from trackside.aggregates.batch.messages import SubmitTasks
+from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.space import LogUniform
+from trackside.contracts.nni_names import NNI_NAMES
 from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Retry
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.search import Search
 from trackside.sdk.specs import parse_spec, read_spec, read_spec_file
 
+Wanted = TypeVar("Wanted")
 EXAMPLE = Path(__file__).parents[3] / "deploy/examples/digits/search.yaml"
 GOOD = """
 kind: search
@@ -22,6 +27,12 @@ max_trials: 4
 space:
   lr: {type: loguniform, low: 1e-4, high: 1e-1}
 """
+
+
+def parsed(text: str, kind: type[Wanted]) -> Wanted:
+    command = parse_spec(text.encode(), "spec.yaml")
+    assert isinstance(command, kind)
+    return command
 
 
 def refused(text: str | bytes) -> SpecError:
@@ -44,8 +55,7 @@ def test_the_example_is_a_search_of_twenty_trials_and_a_file_that_is_not_there_i
 
 def test_a_number_with_an_exponent_needs_no_dot_and_words_that_yaml_1_1_calls_booleans_stay_words() -> None:
     switch = "  switch: {type: choice, values: [on, off, 1:30]}\n"
-    command = parse_spec((GOOD + switch).encode(), "spec.yaml")
-    assert isinstance(command, StartSearch)
+    command = parsed(GOOD + switch, StartSearch)
     assert command.space["lr"] == LogUniform(type="loguniform", low=1e-4, high=1e-1)
     assert command.space["switch"].model_dump()["values"] == ["on", "off", "1:30"]
 
@@ -89,8 +99,7 @@ retry: {lost: {backoff_s: 30m, max_backoff_s: "1800"}}
 
 
 def test_d26_durations_are_written_as_nni_s_users_write_them_and_published_in_seconds() -> None:
-    command = parse_spec((GOOD + DURATIONS).encode(), "spec.yaml")
-    assert isinstance(command, StartSearch)
+    command = parsed(GOOD + DURATIONS, StartSearch)
     body = command.model_dump(mode="json")
     limits = ("max_duration_s", "max_trial_duration_s", "queue_timeout_s", "run_timeout_s")
     assert [body[name] for name in limits] == [7_200.0, 90.0, 86_400.0, 45.0]
@@ -108,8 +117,7 @@ def test_durations_are_read_from_python_and_at_every_place_of_a_task_that_has_on
     with pytest.raises(UnsendableError, match=r"\$\.max_duration_s.*'2 hours' is no duration"):
         Search("digits", space, max_trials=4, max_duration_s="2 hours")
     text = "kind: tasks\nrun_timeout_s: 1h\ngroups: [{tasks: [{task_type: t, queue_timeout_s: 2m}]}]\n"
-    command = parse_spec(text.encode(), "spec.yaml")
-    assert isinstance(command, SubmitTasks)
+    command = parsed(text, SubmitTasks)
     assert command.run_timeout_s == 3_600.0
     assert command.groups[0].tasks[0].queue_timeout_s == 120.0
 
@@ -131,33 +139,23 @@ def test_all_errors_of_a_spec_are_listed_with_their_lines() -> None:
     error = refused(WRONG)
     found = list(zip((problem.path for problem in error.problems), error.lines, strict=True))
     assert found[0] == ("$.task_typ", 2) == (error.problem.path, error.line)
-    assert set(found) == {
-        ("$.task_typ", 2),
-        ("$.tuner.nme", 9),
-        ("$.max_duration_s", 5),
-        ("$.task_type", 1),
-        ("$.max_trials", 3),
-        ("$.concurrency", 4),
-        ("$.space.lr", 7),
-        ("$.space.x.type", 8),
-    }
-    lines = str(error).splitlines()
-    assert len(lines) == len(found)
-    assert "spec.yaml:4: $.concurrency: Input should be greater than or equal to 1, got 0" in lines
+    lines = {"task_typ": 2, "tuner.nme": 9, "max_duration_s": 5, "task_type": 1, "max_trials": 3}
+    lines |= {"concurrency": 4, "space.lr": 7, "space.x.type": 8}
+    assert set(found) == {(f"$.{path}", line) for path, line in lines.items()}
+    said = str(error).splitlines()
+    assert len(said) == len(found)
+    assert "spec.yaml:4: $.concurrency: Input should be greater than or equal to 1, got 0" in said
 
 
 def test_a_misspelt_field_is_found_wherever_fields_are_known_and_names_of_users_are_left_alone() -> None:
     text = GOOD + "objectives: [{nme: f1, direction: maximize}]\ntuner: {on_failure: {retrys: 1}}\n"
     error = refused(text.replace("high", "hihg"))
-    assert [problem.path for problem in error.problems[:3]] == [
-        "$.space.lr.hihg",
-        "$.objectives[0].nme",
-        "$.tuner.on_failure.retrys",
-    ]
+    paths = ["$.space.lr.hihg", "$.objectives[0].nme", "$.tuner.on_failure.retrys"]
+    assert [problem.path for problem in error.problems[:3]] == paths
     assert "expected: direction, name; did you mean 'name'?" in str(error)
     text = GOOD + "  net: {type: choice, values: [{_name: cnn, nme: {type: randint, low: 1, high: 4}}]}\n"
     text += "  _hihg: {_type: uniform, _value: [0, 1]}\ntuner: {name: mine, options: {nme: {kind: x}}}\n"
-    assert isinstance(parse_spec(text.encode(), "spec.yaml"), StartSearch)
+    parsed(text, StartSearch)
 
 
 @pytest.mark.parametrize(
@@ -207,17 +205,13 @@ def test_a_file_of_json_has_lines_too(indent: int | str) -> None:
     space = {"x": {"type": "uniform", "low": 2, "high": 1}, "y": {"type": "norml"}}
     body = {"kind": "search", "task_type": "digits", "space": space, "max_trials": 0}
     error = refused(json.dumps(body, indent=indent))
-    assert list(zip(error.lines, (problem.path for problem in error.problems), strict=True)) == [
-        (5, "$.space.x"),
-        (11, "$.space.y.type"),
-        (14, "$.max_trials"),
-    ]
+    found = dict(zip(error.lines, (problem.path for problem in error.problems), strict=True))
+    assert found == {5: "$.space.x", 11: "$.space.y.type", 14: "$.max_trials"}
 
 
 def test_a_file_of_json_may_escape_any_character() -> None:
     body = {"kind": "task", "task_type": "digits", "parameters": {"note": "a/b \U0001f600"}}
-    command = parse_spec(json.dumps(body).replace("/", "\\/").encode(), "spec.json")
-    assert isinstance(command, SubmitTasks)
+    command = parsed(json.dumps(body).replace("/", "\\/"), SubmitTasks)
     assert command.groups[0].tasks[0].parameters == body["parameters"]
 
 
@@ -254,8 +248,7 @@ run_timeout_s: 60
 
 
 def test_t20_a_file_holds_tasks_in_groups() -> None:
-    command = parse_spec(TASKS.encode(), "spec.yaml")
-    assert isinstance(command, SubmitTasks)
+    command = parsed(TASKS, SubmitTasks)
     first, second = command.groups
     assert (command.queue, first.name, first.device, second.name) == ("night", "warm-up", "cuda:1", None)
     assert first.estimate_cuda_memory == 3 * 2**29
@@ -265,8 +258,7 @@ def test_t20_a_file_holds_tasks_in_groups() -> None:
 
 
 def test_a_file_of_one_task_is_a_batch_of_one_group() -> None:
-    command = parse_spec(TASK.encode(), "spec.yaml")
-    assert isinstance(command, SubmitTasks)
+    command = parsed(TASK, SubmitTasks)
     [group] = command.groups
     [task] = group.tasks
     assert (command.name, command.queue) == ("alone", "night")
@@ -296,3 +288,37 @@ def test_an_error_in_a_file_of_tasks_names_its_place(text: str, path: str, line:
     error = refused(text)
     assert (error.problem.path, error.line) == (path, line)
     assert expected in str(error)
+
+
+SEARCHING = "kind: search\ntask_type: t\nmax_trials: 3\nspace: {x: {type: uniform, low: 0, high: 1}}\n"
+
+
+NNI = sorted(NNI_NAMES.items())
+NEEDING = "kind: pipeline\nsteps:\n  - {name: a, task_type: t}\n  - {name: b, task_type: t, depends_on: [a]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((f"{name}: 1", f":5: $.{name}: unknown field {name!r}; here it is {ours}") for name, ours in NNI),
+        ("tuner: {name: tpe, classArgs: {}}", "classArgs: unknown field 'classArgs'; here it is options"),
+        ("assessor: {className: M}", ":5: $.assessor.className: unknown field 'className'; here it is name"),
+        (NEEDING, ":4: $.steps[1].depends_on: unknown field 'depends_on'; did you mean 'needs'?"),
+    ],
+)
+def test_a_field_of_nni_in_a_spec_is_refused_with_the_name_that_it_has_here(text: str, expected: str) -> None:
+    whole = text if text == NEEDING else f"{SEARCHING}{text}\n"
+    with pytest.raises(SpecError) as refused:
+        parse_spec(whole.encode(), "search.yaml")
+    assert expected in str(refused.value)
+
+
+def test_an_option_and_a_command_with_a_field_of_nni_are_refused_so_too() -> None:
+    space = {"x": {"type": "uniform", "low": 0, "high": 1}}
+    [(path, message)] = check_tuner(space, {"name": "tpe", "options": {"optimize_mode": "maximize"}})
+    assert path == "$.tuner.options.optimize_mode"
+    assert message.endswith("; here it is direction, of the search")
+    body = {"task_type": "t", "max_trials": 3, "space": {"x": {"type": "constant", "value": 1}}}
+    found = command_of(StartSearch.wire_type(), {**body, "trialConcurrency": 2})
+    assert isinstance(found, Problem)
+    assert found.message == "unknown field 'trialConcurrency'; here it is concurrency"

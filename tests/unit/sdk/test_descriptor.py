@@ -15,9 +15,8 @@ from trackside.sdk.descriptor import DescriptorChannel, channel_of
 def test_words_go_through_the_descriptor_line_by_line(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text('{"lr": 0.1}')
     hears, tells = os.pipe()
-    channel = channel_of(
-        {"TRACKSIDE_METRICS_FD": str(tells), "TRACKSIDE_PARAMETERS_FILE": str(tmp_path / "p.json")}
-    )
+    words = {"TRACKSIDE_METRICS_FD": str(tells), "TRACKSIDE_PARAMETERS_FILE": str(tmp_path / "p.json")}
+    channel = channel_of(words)
     assert isinstance(channel, DescriptorChannel)
     assert channel.parameters() == {"lr": 0.1}
     channel.points(3, {"loss": float("nan"), "rate": 0.5})
@@ -44,11 +43,8 @@ def test_without_a_descriptor_that_is_there_and_its_own_words_go_to_the_screen(t
 
 def test_d19_a_program_asks_for_other_parameters_and_reads_them(tmp_path: Path) -> None:
     (hears, tells), (reads, answers) = os.pipe(), os.pipe()
-    environment = {
-        "TRACKSIDE_METRICS_FD": str(tells),
-        "TRACKSIDE_PARAMETERS_FILE": str(tmp_path / "p.json"),
-        "TRACKSIDE_ANSWERS_FD": str(reads),
-    }
+    environment = {"TRACKSIDE_METRICS_FD": str(tells), "TRACKSIDE_ANSWERS_FD": str(reads)}
+    environment["TRACKSIDE_PARAMETERS_FILE"] = str(tmp_path / "p.json")
     channel = channel_of(environment)
     os.write(answers, b'{"parameters": {"lr": 0.5}}\n')
     assert channel.next_parameters() == {"lr": 0.5}

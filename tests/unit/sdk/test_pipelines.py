@@ -16,14 +16,12 @@ from trackside.sdk.pipelines import EACH_INDEX, EACH_ITEM, PipelineStep, Placeho
 
 
 def digits() -> Pipeline:
-    """A pipeline with a step of each kind."""
     pipeline = Pipeline(
         "digits", parameters={"epochs": {"type": "integer", "default": 3}}, timeout_s="2h", on_end="continue"
     )
     data = pipeline.task("data", "make-data", queue="io", run_timeout_s="90s")
-    look = pipeline.gate(
-        "look", "fit to train?", form={"share": {"type": "number"}}, timeout_s="1d", needs=[data]
-    )
+    form = {"share": {"type": "number"}}
+    look = pipeline.gate("look", "fit to train?", form=form, timeout_s="1d", needs=[data])
     train = pipeline.task(
         "train",
         "fit",
@@ -38,46 +36,34 @@ def digits() -> Pipeline:
     return pipeline
 
 
+DIGITS = """
+name: digits
+parameters: {epochs: {type: integer, default: 3}}
+steps:
+  - {name: data, task_type: make-data, queue: io, run_timeout_s: 90.0}
+  - name: look
+    gate: {message: "fit to train?", form: {share: {type: number}}, timeout_s: 86400.0}
+    needs: {all: [data]}
+  - name: train
+    task_type: fit
+    parameters: {epochs: "${pipeline.epochs}", share: "${look.result.share}", of: "${item}"}
+    inputs: {images: "${data.artifacts.images}"}
+    when: data.result.rows > 10
+    each: "${data.result.folds}"
+    at_once: 2
+  - name: best
+    kind: search
+    spec: {space: {}, name: "after ${train.id}"}
+    needs: {all_ended: [train]}
+timeout_s: 7200.0
+on_end: {failed: continue, aborted: continue, timed_out: continue, lost: continue}
+outputs: {accuracy: "${train.result.0.accuracy}", model: "${train.models.output.-1.uri}"}
+"""
+
+
 def test_a_built_pipeline_is_the_json_of_its_yaml_and_compiles() -> None:
     spec = digits().spec()
-    assert spec == {
-        "name": "digits",
-        "parameters": {"epochs": {"type": "integer", "default": 3}},
-        "steps": [
-            {"name": "data", "task_type": "make-data", "queue": "io", "run_timeout_s": 90.0},
-            {
-                "name": "look",
-                "gate": {
-                    "message": "fit to train?",
-                    "form": {"share": {"type": "number"}},
-                    "timeout_s": 86_400.0,
-                },
-                "needs": {"all": ["data"]},
-            },
-            {
-                "name": "train",
-                "task_type": "fit",
-                "parameters": {
-                    "epochs": "${pipeline.epochs}",
-                    "share": "${look.result.share}",
-                    "of": "${item}",
-                },
-                "inputs": {"images": "${data.artifacts.images}"},
-                "when": "data.result.rows > 10",
-                "each": "${data.result.folds}",
-                "at_once": 2,
-            },
-            {
-                "name": "best",
-                "kind": "search",
-                "spec": {"space": {}, "name": "after ${train.id}"},
-                "needs": {"all_ended": ["train"]},
-            },
-        ],
-        "timeout_s": 7_200.0,
-        "on_end": dict.fromkeys(("failed", "aborted", "timed_out", "lost"), "continue"),
-        "outputs": {"accuracy": "${train.result.0.accuracy}", "model": "${train.models.output.-1.uri}"},
-    }
+    assert spec == yaml.safe_load(DIGITS)
     body = yaml.safe_load(digits().yaml())
     assert body.pop("kind") == "pipeline" and body == spec
     compiled = compile_pipeline(PipelineSpec.model_validate(body))
@@ -85,16 +71,13 @@ def test_a_built_pipeline_is_the_json_of_its_yaml_and_compiles() -> None:
     assert compiled.pipeline.steps[2].needs.all == ["look", "data"]
 
 
-TEXTS = st.text(min_size=1, max_size=8) | st.sampled_from(
-    [".", "a.b", "\\", "a\\.b", "}", ":-", "${x}", "-1"]
-)
+ODD = [".", "a.b", "\\", "a\\.b", "}", ":-", "${x}", "-1"]
+TEXTS = st.text(min_size=1, max_size=8) | st.sampled_from(ODD)
 
 
 @pytest.mark.thorough
 @given(path=st.lists(TEXTS, min_size=1, max_size=4), default=st.none() | TEXTS)
-def test_a_placeholder_reads_back_as_the_path_that_it_was_made_of_or_is_refused(
-    path: list[str], default: str | None
-) -> None:
+def test_a_placeholder_reads_back_as_its_path_or_is_refused(path: list[str], default: str | None) -> None:
     """P7: a dot within a name is escaped."""
     try:
         text = str(Placeholder(*path, default=default))
@@ -110,9 +93,8 @@ def test_steps_of_other_runs_names_with_dots_and_defaults_are_written_as_referen
     assert str(data.artifacts["train.csv"].uri) == "${run:digits-7\\.best.data.artifacts.train\\.csv.uri}"
     assert str(PipelineStep("a").result["x"].or_else("none")) == "${a.result.x:-none}"
     assert str(PipelineStep("a").parameters["Args/lr"]) == "${a.parameters.Args/lr}"
-    assert (
-        f"{PipelineStep('a').models.input[0].name} of {EACH_INDEX}" == "${a.models.input.0.name} of ${index}"
-    )
+    said = f"{PipelineStep('a').models.input[0].name} of {EACH_INDEX}"
+    assert said == "${a.models.input.0.name} of ${index}"
 
 
 @pytest.mark.parametrize("use", [bool, list, lambda value: "x" in value, float])
@@ -142,21 +124,16 @@ def test_all_problems_of_a_definition_come_at_once_with_code_and_path() -> None:
     wrong.task("b", "t", needs=["b"], when="a.result >")
     misspelt = Pipeline("p", timeout_s="soon")
     misspelt.task("a", "t", paramaters={})
+    paths = ("[0].parameters.x", "[1].needs", "[1].when")
+    in_steps = dict(zip(("unknown_step", "pipeline_cycle", "bad_expression"), paths, strict=True))
     for pipeline, expected in (
-        (
-            wrong,
-            {
-                ("unknown_step", "$.steps[0].parameters.x"),
-                ("pipeline_cycle", "$.steps[1].needs"),
-                ("bad_expression", "$.steps[1].when"),
-            },
-        ),
-        (misspelt, {("unknown_value", "$.timeout_s"), ("unknown_field", "$.steps[0].paramaters")}),
-        (Pipeline("empty"), {("bad_length", "$.steps")}),
+        (wrong, {code: f"$.steps{path}" for code, path in in_steps.items()}),
+        (misspelt, {"unknown_value": "$.timeout_s", "unknown_field": "$.steps[0].paramaters"}),
+        (Pipeline("empty"), {"bad_length": "$.steps"}),
     ):
         with pytest.raises(UnsendableError) as caught:
             pipeline.spec()
-        assert {(problem.code, problem.path) for problem in caught.value.problems} == expected
+        assert {(each.code, each.path) for each in caught.value.problems} == {*expected.items()}
 
 
 def test_a_pipeline_keeps_nothing_that_its_user_changes_and_its_runs_have_typed_parameters() -> None:

@@ -28,41 +28,33 @@ from trackside.sdk.specs import parse_spec, read_spec_file
 TOPICS = Topics()
 DATA = ArtifactReference(uri="store:sha256/" + "a" * 64, sha256="a" * 64, size_bytes=7)
 OTHER = ArtifactReference(uri="store:sha256/" + "b" * 64, sha256="b" * 64, size_bytes=9, source="s/t/n@2")
-NEEDS = Needs(
-    queue="night",
-    priority=7,
-    preempt=True,
-    exclusive=True,
-    resources=Resources(kind="gpu", devices=2),
-    retry=RetryPolicy(failed=Retry(times=2, backoff_s=5)),
-    queue_timeout_s=60.0,
-    run_timeout_s=90.0,
-    resume=False,
-    keep_checkpoints=KeepCheckpoints(newest=3),
-    preemptible=False,
-)
+WHERE = {"queue": "night", "priority": 7, "preempt": True, "exclusive": True, "preemptible": False}
+HOW = {
+    "retry": RetryPolicy(failed=Retry(times=2, backoff_s=5)),
+    "keep_checkpoints": KeepCheckpoints(newest=3),
+}
+TIMES = {"queue_timeout_s": 60.0, "run_timeout_s": 90.0, "resume": False}
+NEEDS = Needs.model_validate({"resources": Resources(kind="gpu", devices=2), **WHERE, **HOW, **TIMES})
+FIT = {"lr": 0.1, "deep": {"x": 1}}
+
+
+def submitted(task_id: str, task_type: str, parameters: Json | None = None, **more: Any) -> TaskSubmitted:
+    return TaskSubmitted(task_id=task_id, task_type=task_type, parameters=parameters or {}, **more)
+
+
 TASKS = {
     "line": [
-        TaskSubmitted(
-            task_id="line.1.fit",
-            task_type="fit",
-            parameters={"lr": 0.1, "deep": {"x": 1}},
-            needs=NEEDS,
-            inputs={"data": DATA},
-        ),
-        TaskSubmitted(task_id="line.1.plain", task_type="plain", parameters={}),
-        TaskSubmitted(
-            task_id="line.1.server", task_type="serve", parameters={}, needs=Needs(service=ServicePolicy())
-        ),
-        TaskSubmitted(task_id="line.1.dollar", task_type="plain", parameters={"a": 1, "home": "${HOME}/x"}),
+        submitted("line.1.fit", "fit", FIT, needs=NEEDS, inputs={"data": DATA}),
+        submitted("line.1.plain", "plain"),
+        submitted("line.1.server", "serve", needs=Needs(service=ServicePolicy())),
+        submitted("line.1.dollar", "plain", {"a": 1, "home": "${HOME}/x"}),
     ],
-    "other": [TaskSubmitted(task_id="other.0", task_type="fit", parameters={"lr": 0.2})],
+    "other": [submitted("other.0", "fit", {"lr": 0.2})],
 }
 
 
 @pytest.fixture
 async def client() -> Client:
-    """Returns a client of a log with two batches."""
     log = MemoryLog()
     await log.ensure(TOPICS.shared)
     spec = BatchSpec.model_validate({"groups": [{"tasks": [{"task_type": "fit"}]}]})
@@ -81,7 +73,7 @@ async def test_a_step_has_the_type_parameters_inputs_and_needs_of_its_task(clien
     step = StepSpec.model_validate({"name": "again", **found})
     compiled = compile_pipeline(_pipeline(found))
     assert isinstance(compiled, CompiledPipeline)
-    assert (step.task_type, step.parameters) == ("fit", {"lr": 0.1, "deep": {"x": 1}})
+    assert (step.task_type, step.parameters) == ("fit", FIT)
     assert ArtifactReference.model_validate(step.inputs["data"]) == DATA
     assert needs_of(compiled.pipeline, compiled.pipeline.steps[0], "night") == NEEDS
 
@@ -159,17 +151,12 @@ async def test_a_file_has_the_tasks_that_its_steps_are_copies_of(client: Client,
     assert (first.recorded.offset, second.recorded.task) == (1, "other.0")
     assert third.inputs == {"one": "${first.artifacts.model}", "two": OTHER.model_dump(mode="json")}
     assert third.run_timeout_s == 1_800.0
-    assert asked == {
-        "$.steps[0].from": WantedTask("line", "1.fit"),
-        "$.steps[1].from": WantedTask("other", "0"),
-        "$.steps[0].inputs.more": "other/0/model",
-        "$.steps[2].inputs.two": "./digits.csv",
-    }
+    tasks = {"[0].from": WantedTask("line", "1.fit"), "[1].from": WantedTask("other", "0")}
+    inputs = {"[0].inputs.more": "other/0/model", "[2].inputs.two": "./digits.csv"}
+    assert asked == {f"$.steps{path}": each for path, each in (tasks | inputs).items()}
 
 
-async def test_all_tasks_and_inputs_that_are_not_there_are_named_with_their_lines(
-    client: Client, tmp_path: Path
-) -> None:
+async def test_all_that_is_missing_is_named_with_its_lines(client: Client, tmp_path: Path) -> None:
     dollar = await client.recorded_step("line/1.dollar")
     problem = Problem(code="unknown_task", path="$", message="there is no stream line in the log")
     with pytest.raises(SpecError) as raised:
@@ -182,45 +169,35 @@ async def test_all_tasks_and_inputs_that_are_not_there_are_named_with_their_line
             lambda wanted: dict(zip(wanted, (problem, dollar), strict=True)),
         )
     error = raised.value
-    assert [(each.code, each.path, line) for each, line in zip(error.problems, error.lines, strict=True)] == [
-        ("unknown_artifact", "$.steps[0].inputs.more", 7),
-        ("unknown_task", "$.steps[0].from", 5),
-        ("bad_reference", "$.steps[1].from", 10),
-    ]
+    found = [(each.code, each.path.removeprefix("$.steps")) for each in error.problems]
+    assert found[0] == ("unknown_artifact", "[0].inputs.more")
+    assert found[1:] == [("unknown_task", "[0].from"), ("bad_reference", "[1].from")]
+    assert list(error.lines) == [7, 5, 10]
     assert "'home' of the task has ${...} in it" in str(error)
 
 
 async def test_a_mapping_has_the_tasks_that_its_steps_are_copies_of(client: Client) -> None:
     """P4, P5: as a file."""
-    given = {
-        "kind": "pipeline",
-        "steps": [
-            {"name": "first", "from": "line/1.fit", "parameters": {"lr": 0.5}},
-            {"name": "second", "task_type": "fit", "inputs": {"m": "${first.artifacts.m}"}},
-        ],
-    }
+    first = {"name": "first", "from": "line/1.fit", "parameters": {"lr": 0.5}}
+    second = {"name": "second", "task_type": "fit", "inputs": {"m": "${first.artifacts.m}"}}
+    given = {"kind": "pipeline", "steps": [first, second]}
     found = await resolve_steps(client, given)
     command = start_command(found)
     assert command.pipeline.steps[0].parameters == {"lr": 0.5, "deep": {"x": 1}}
     assert command.pipeline.steps[1].inputs == {"m": "${first.artifacts.m}"}
-    assert "from" in given["steps"][0], "what was given is not changed"
+    assert "from" in first, "what was given is not changed"
     assert await resolve_steps(client, command.pipeline) is command.pipeline
 
 
 async def test_all_that_is_not_there_is_named_for_a_mapping_too(client: Client) -> None:
     """P8."""
-    steps = [
-        {"name": "a", "from": "lines/1.fit"},
-        {"name": "b", "from": "line"},
-        {"name": "c", "task_type": "fit", "inputs": {"m": "line/1.fit/model"}},
-    ]
+    own = {"name": "c", "task_type": "fit", "inputs": {"m": "line/1.fit/model"}}
+    steps = [{"name": "a", "from": "lines/1.fit"}, {"name": "b", "from": "line"}, own]
     with pytest.raises(UnsendableError) as raised:
         await client.start_run({"steps": steps})
-    assert [(each.code, each.path) for each in raised.value.problems] == [
-        ("unknown_artifact", "$.steps[2].inputs.m"),
-        ("bad_reference", "$.steps[1].from"),
-        ("unknown_task", "$.steps[0].from"),
-    ]
+    found = [(each.code, each.path.removeprefix("$.steps")) for each in raised.value.problems]
+    codes = ("unknown_artifact", "bad_reference", "unknown_task")
+    assert found == list(zip(codes, ("[2].inputs.m", "[1].from", "[0].from"), strict=True))
 
 
 def test_nothing_is_looked_for_in_a_file_that_is_wrong_elsewhere_or_without_log(tmp_path: Path) -> None:
@@ -228,22 +205,17 @@ def test_nothing_is_looked_for_in_a_file_that_is_wrong_elsewhere_or_without_log(
     text = text.replace("from: other/0", "from: other/0\n    task_type: fit\n    gat: {}")
     with pytest.raises(SpecError) as raised:
         read_spec_file(_written(tmp_path, text), lambda _: {}, lambda _: pytest.fail("it was looked for"))
-    assert {(each.code, each.path) for each in raised.value.problems} == {
-        ("bad_reference", "$.steps[0].from"),
-        ("priority_range", "$.steps[0].priority"),
-        ("bad_step", "$.steps[1].from"),
-        ("unknown_field", "$.steps[1].gat"),
-    }
+    found = {(each.code, each.path.removeprefix("$.steps")) for each in raised.value.problems}
+    wrong = {("bad_reference", "[0].from"), ("priority_range", "[0].priority"), ("bad_step", "[1].from")}
+    assert found == wrong | {("unknown_field", "[1].gat")}
     with pytest.raises(SpecError, match=r"\$\.steps\[0\]\.from: a copy of a recorded task needs the log"):
         read_spec_file(_written(tmp_path, SPEC))
 
 
 def test_a_whole_reference_that_is_none_is_left_to_the_checks_of_the_definition(tmp_path: Path) -> None:
     text = SPEC.replace("./digits.csv", "{uri: x}").replace("from: line/1.fit", "task_type: fit")
-    command, _ = read_spec_file(
-        _written(tmp_path, text.replace("from: other/0", "task_type: fit")),
-        lambda given: dict.fromkeys(given, OTHER),
-    )
+    file = _written(tmp_path, text.replace("from: other/0", "task_type: fit"))
+    command, _ = read_spec_file(file, lambda given: dict.fromkeys(given, OTHER))
     assert isinstance(command, StartPipelineRun)
     found = compile_pipeline(command.pipeline)
     assert not isinstance(found, CompiledPipeline)

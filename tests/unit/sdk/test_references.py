@@ -10,6 +10,7 @@ from trackside.aggregates.search.messages import StartSearch
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.refusals import Problem
 from trackside.sdk.errors import SpecError, UnsendableError
+from trackside.sdk.instruct import whole_task_id
 from trackside.sdk.model_versions import WantedArtifact
 from trackside.sdk.references import WantedModelVersion, version_number, wanted_reference
 from trackside.sdk.specs import read_spec_file
@@ -104,12 +105,8 @@ def test_a_spec_has_the_whole_references_of_its_inputs(tmp_path: Path) -> None:
     assert isinstance(tasks, SubmitTasks)
     assert tasks.inputs == {"weights": OTHER}
     assert tasks.groups[0].tasks[0].inputs == {"digits": OTHER, "weights": WHOLE}
-    within = "$.groups[0].tasks[0].inputs"
-    assert asked == {
-        "$.inputs.weights": "line-1/0/weights",
-        f"{within}.digits": "./digits.csv",
-        f"{within}.weights": WHOLE,
-    }
+    digits, weights = (f"$.groups[0].tasks[0].inputs.{name}" for name in ("digits", "weights"))
+    assert asked == {"$.inputs.weights": "line-1/0/weights", digits: "./digits.csv", weights: WHOLE}
 
 
 def test_an_input_that_nobody_has_is_a_problem_of_its_line(tmp_path: Path) -> None:
@@ -122,3 +119,8 @@ def test_an_input_that_nobody_has_is_a_problem_of_its_line(tmp_path: Path) -> No
     assert ":7: unknown_artifact at $.inputs.digits: there is no model digits" in str(raised.value)
     with pytest.raises(SpecError, match=r"\$\.inputs\.digits"):
         read_spec_file(file)  # without a client a spec has whole references only
+
+
+@pytest.mark.parametrize("text", ["server.1.digits", "1.digits", ".1.digits"])
+def test_a_task_may_be_named_without_its_stream(text: str) -> None:
+    assert whole_task_id("server", text) == "server.1.digits"

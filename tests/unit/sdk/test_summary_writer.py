@@ -60,7 +60,6 @@ def test_a_task_that_writes_no_summaries_does_not_import_numpy() -> None:
 
 
 def log_all(make: Callable[..., Any], folder: Path) -> None:
-    """Makes the same calls on any SummaryWriter."""
     random = np.random.default_rng(7)
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     with make(str(folder), filename_suffix=".ours") as writer:
@@ -90,7 +89,6 @@ def log_all(make: Callable[..., Any], folder: Path) -> None:
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Returns the points by file's folder and tag, and the items by kind and tag."""
     points: dict[str, Any] = {}
     items: dict[str, list[Any]] = {}
     for path in sorted(folder.rglob("events.out.tfevents.*")):
@@ -216,30 +214,27 @@ def test_a_histogram_counts_each_value_that_is_finite(values: list[float], max_b
         assert histogram.left[0] <= min(finite) and max(finite) <= histogram.right[-1]
 
 
-def test_values_that_are_none_are_refused_with_what_was_expected(tmp_path: Path) -> None:
-    with SummaryWriter(tmp_path) as writer:
-        with pytest.raises(TypeError, match=r"add_scalar: expected one number, got ndarray of shape \(2,\)"):
-            writer.add_scalar("loss", np.ones(2))
-        with pytest.raises(TypeError, match="got str"):
-            writer.add_scalar("loss", "much")
-        with pytest.raises(ValueError, match="at least one value"):
-            writer.add_histogram("weights", [])
-        with pytest.raises(ValueError, match="2 bucket_counts have 1 bucket_limits"):
-            writer.add_histogram_raw("weights", 0, 1, 2, 3, 4, [1], [1, 2])
-        with pytest.raises(ValueError, match="doesn't have the axes 'CHW'"):
-            writer.add_image("picture", np.ones((2, 2)))
-        with pytest.raises(ValueError, match="expected the letters HW, CHW or NCHW"):
-            writer.add_image("picture", np.ones((2, 2)), dataformats="XY")
-        with pytest.raises(ValueError, match="1 to 4 channels"):
-            writer.add_image("picture", np.ones((5, 2, 2)))
-        with pytest.raises(TypeError, match="must be dicts"):
-            writer.add_hparams([1], {})  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="rate must be a number"):
-            writer.add_hparams({"rate": [1]}, {})
-        with pytest.raises(TypeError, match="hparam_domain_discrete"):
-            writer.add_hparams({"rate": 1.0}, {}, {"rate": ["a"]})
-        with pytest.raises(TypeError, match="expected a model of torch, got dict"):
-            writer.add_graph({})
+@pytest.mark.parametrize(
+    ("call", "given", "error", "said"),
+    [
+        ("scalar", ("loss", np.ones(2)), TypeError, r"add_scalar: expected one number, got .* \(2,\)"),
+        ("scalar", ("loss", "much"), TypeError, "got str"),
+        ("histogram", ("weights", []), ValueError, "at least one value"),
+        ("histogram_raw", ("w", 0, 1, 2, 3, 4, [1], [1, 2]), ValueError, "2 bucket_counts have 1 bucket"),
+        ("image", ("picture", np.ones((2, 2))), ValueError, "doesn't have the axes 'CHW'"),
+        ("image", ("p", np.ones((2, 2)), 0, 0.0, "XY"), ValueError, "expected the letters HW, CHW or NCHW"),
+        ("image", ("picture", np.ones((5, 2, 2))), ValueError, "1 to 4 channels"),
+        ("hparams", ([1], {}), TypeError, "must be dicts"),
+        ("hparams", ({"rate": [1]}, {}), ValueError, "rate must be a number"),
+        ("hparams", ({"rate": 1.0}, {}, {"rate": ["a"]}), TypeError, "hparam_domain_discrete"),
+        ("graph", ({},), TypeError, "expected a model of torch, got dict"),
+    ],
+)
+def test_values_that_are_none_are_refused_with_what_was_expected(
+    tmp_path: Path, call: str, given: tuple[Any, ...], error: type[Exception], said: str
+) -> None:
+    with SummaryWriter(tmp_path) as writer, pytest.raises(error, match=said):
+        getattr(writer, f"add_{call}")(*given)
 
 
 def test_a_call_that_is_not_there_says_what_to_use(tmp_path: Path) -> None:

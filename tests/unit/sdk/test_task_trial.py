@@ -16,8 +16,6 @@ from trackside.worker.child.worker_channel import WorkerChannel
 
 
 class FakeWorker:
-    """The worker's end of a channel."""
-
     def __init__(self, parameters: dict[str, Any]) -> None:
         self.ours, theirs = socket.socketpair()
         self.channel = WorkerChannel(theirs, parameters)
@@ -25,11 +23,9 @@ class FakeWorker:
         self._lines = self.ours.makefile("rb")
 
     def next(self) -> dict[str, Any]:
-        """Waits for the next message; returns its fields."""
         return self.next_of_any_type()[1]
 
     def next_of_any_type(self) -> tuple[str, dict[str, Any]]:
-        """Waits for the next message; returns its type and its fields."""
         found: dict[str, Any] = json.loads(self._lines.readline())
         return found.pop("type"), found
 
@@ -200,9 +196,7 @@ def test_a_checkpoint_is_wanted_after_the_report_of_the_last_step_until_it_is_sa
     assert wanted == [False, True, False]
 
 
-def test_without_a_worker_only_files_here_are_fetched(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_worker_files_here_are_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(trial, "_channel", ScreenChannel())
     path = tmp_path / "a b.npz"
     assert trial.fetch({"uri": path.as_uri(), "sha256": "0" * 64, "size_bytes": 1}) == path

@@ -18,8 +18,6 @@ pytestmark = pytest.mark.thorough
 
 
 class RecordingChannel(ScreenChannel):
-    """A channel that records reports and metrics."""
-
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, Any]] = []
 
@@ -46,7 +44,6 @@ def torch() -> Any:
 
 
 def made(folder: Path, **options: Any) -> tuple[Training, Any]:
-    """Makes a tiny model with dropout, momentum and a schedule, and returns a step of its training."""
     torch().manual_seed(7)
     model = torch().nn.Sequential(torch().nn.Linear(4, 8), torch().nn.Dropout(0.2), torch().nn.Linear(8, 1))
     optimizer = torch().optim.Adam(model.parameters(), lr=0.01)
@@ -82,7 +79,6 @@ def states(folder: Path) -> dict[str, Any]:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Compares states, with every number in them."""
     if isinstance(first, torch().Tensor):
         return bool(torch().equal(first, second))
     if isinstance(first, dict):
@@ -137,10 +133,8 @@ def test_fm21_a_full_disk_is_said_and_leaves_the_checkpoint_before_whole(tmp_pat
     assert again.resume() == 10
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda octets: octets[:-100], lambda octets: octets.replace(b"loss", b"lass")]
-)
-def test_a_damaged_checkpoint_is_passed_over(
+@pytest.mark.parametrize("damage", [lambda read: read[:-100], lambda read: read.replace(b"loss", b"lass")])
+def test_a_damaged_checkpoint_is_no_use(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Any
 ) -> None:
     trained(tmp_path, 20)

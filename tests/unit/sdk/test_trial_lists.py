@@ -58,14 +58,11 @@ def test_d38_what_is_exported_is_read_back_as_it_was(
         ("ours.yaml", "- parameters: {lr: 0.1, opt: adam}\n  value: 0.5\n"),
         (
             "all.json",
-            '[{"parameters": {"lr": 1}, "value": null},\n'
-            ' {"parameters": {"lr": 0.1, "opt": "adam"}, "value": 0.5}]',
+            '[{"parameters": {}, "value": null}, {"parameters": {"lr": 0.1, "opt": "adam"}, "value": 0.5}]',
         ),
     ],
 )
-def test_lists_of_others_are_read_without_trials_without_a_value(
-    name: str, text: str, tmp_path: Path
-) -> None:
+def test_lists_of_others_are_read_but_trials_without_a_value(name: str, text: str, tmp_path: Path) -> None:
     """D13, D38."""
     (tmp_path / name).write_text(text, "utf-8")
     assert read_trials(tmp_path / name) == [{"parameters": {"lr": 0.1, "opt": "adam"}, "value": 0.5}]
@@ -113,12 +110,12 @@ def test_d38_only_trials_that_succeeded_with_a_value_are_exported_unless_all_are
         Trial(5, {"x": 1.0}, 0, 0),
     )
     rows = export_rows(stream)
-    assert [(row["trial"], row["value"]) for row in rows] == [(0, 0.25), (4, 1.0)]
-    assert [(row["source"], row["space_version"]) for row in rows] == [("algorithm", 1), ("customized", 2)]
     assert [row["status"] for row in export_rows(stream, every=True)][-2:] == ["SUCCEEDED", "WAITING"]
-    head, _, last = to_csv(rows).splitlines()
-    assert head == "trial,status,value,task_id,source,space_version,parameters.x"
-    assert last == "4,SUCCEEDED,1.0,s.4,customized,2,0.9"
+    assert to_csv(rows).splitlines() == [
+        "trial,status,value,task_id,source,space_version,parameters.x",
+        "0,SUCCEEDED,0.25,s.0,algorithm,1,0.5",
+        "4,SUCCEEDED,1.0,s.4,customized,2,0.9",
+    ]
 
 
 def test_trials_of_several_objectives_are_exported_with_the_values_of_all(tmp_path: Path) -> None:

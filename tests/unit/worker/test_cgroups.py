@@ -26,7 +26,6 @@ def host(root: Path, cgroup: str, *folders: str) -> Path:
 
 
 def own(data_dir: Path) -> str:
-    """Names the cgroup of a worker w1 with this data folder."""
     place = data_dir.stat()
     return f"trackside-w1-{place.st_dev:x}-{place.st_ino:x}"
 

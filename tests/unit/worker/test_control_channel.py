@@ -7,40 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from trackside.worker import process_messages as messages
 from trackside.worker.assignment import Assignment
 from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
 from trackside.worker.child.control_states import ControlGuard, ControlState
-from trackside.worker.process_messages import (
-    CONTROL,
-    ControlMessage,
-    ExitCommand,
-    FetchAnswer,
-    InstructionMessage,
-    LoadCommand,
-    ParametersAnswer,
-    TrainCommand,
-    decode,
-    encode,
-    type_of,
-)
+from trackside.worker.process_messages import encode
 
-LOAD, TRAIN, EXIT = LoadCommand(), TrainCommand("cuda:0"), ExitCommand()
-NEXT, NONE = ParametersAnswer(1, {"x": 0.5}), ParametersAnswer(2)
+LOAD, TRAIN, EXIT = messages.LoadCommand(), messages.TrainCommand("cuda:0"), messages.ExitCommand()
+NEXT, NONE = messages.ParametersAnswer(1, {"x": 0.5}), messages.ParametersAnswer(2)
 ASSIGNMENT = Assignment("x:Y", [], "", {}, {}, "/tmp/x", "/tmp/x.json")
 
 
-def objections(*messages: ControlMessage) -> list[str | None]:
-    guard = ControlGuard()
-    return [guard.objection(message) for message in messages]
-
-
 @pytest.mark.parametrize("message", [LOAD, TRAIN, EXIT, NEXT, NONE])
-def test_t3_a_message_arrives_as_it_was_sent(message: ControlMessage) -> None:
-    assert decode(encode(message), CONTROL) == message
+def test_t3_a_message_arrives_as_it_was_sent(message: messages.ControlMessage) -> None:
+    assert messages.decode(encode(message), messages.CONTROL) == message
 
 
 @pytest.mark.parametrize(
-    ("messages", "reason"),
+    ("told", "reason"),
     [
         ([LOAD, TRAIN, EXIT], None),
         ([LOAD, NEXT, TRAIN, NEXT, NONE], None),
@@ -51,8 +35,11 @@ def test_t3_a_message_arrives_as_it_was_sent(message: ControlMessage) -> None:
         ([NEXT], "NEXT is rejected: the task has not been told to load"),
     ],
 )
-def test_t13_what_is_out_of_order_has_a_reason(messages: list[ControlMessage], reason: str | None) -> None:
-    *before, last = objections(*messages)
+def test_t13_what_is_out_of_order_has_a_reason(
+    told: list[messages.ControlMessage], reason: str | None
+) -> None:
+    guard = ControlGuard()
+    *before, last = (guard.objection(message) for message in told)
     assert (last, before) == (reason, [None] * len(before))
 
 
@@ -70,51 +57,48 @@ def test_after_an_interrupt_it_may_be_told_to_train_again_once_unless_it_shall_e
 
 
 @pytest.mark.parametrize("message", [LOAD, TRAIN, EXIT, NEXT])
-def test_t13_nothing_is_obeyed_after_the_end(message: ControlMessage) -> None:
+def test_t13_nothing_is_obeyed_after_the_end(message: messages.ControlMessage) -> None:
     guard = ControlGuard()
     guard.over()
-    assert guard.objection(message) == f"{type_of(message)} is rejected: the task has ended its work"
+    assert guard.objection(message) == f"{messages.type_of(message)} is rejected: the task has ended its work"
+
+
+Ends = tuple[socket.socket, ControlChannel]
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+def ends() -> Iterator[Ends]:
+    """The worker's end, and the channel of the task."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        yield ours, theirs
+        yield ours, ControlChannel(theirs)
 
 
-def test_an_assignment_and_what_follows_are_read_one_by_one(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
-    ours, theirs = ends
+def test_an_assignment_and_what_follows_are_read_one_by_one(ends: Ends) -> None:
+    ours, channel = ends
     ours.sendall(encode(ASSIGNMENT) + encode(LOAD) + encode(TRAIN))
-    channel = ControlChannel(theirs)
     assert channel.assignment() == ASSIGNMENT
     assert (channel.next(), channel.next()) == (LOAD, TRAIN)
 
 
-def test_t13_messages_during_a_training_are_rejected_when_it_is_interrupted(
-    ends: tuple[socket.socket, socket.socket], capsys: pytest.CaptureFixture[str]
+def test_t13_what_came_before_an_interrupt_is_rejected(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours, theirs = ends
-    channel = ControlChannel(theirs)
+    ours, channel = ends
     ours.sendall(encode(LOAD) + encode(TRAIN))
     assert (channel.next(), channel.next()) == (LOAD, TRAIN)
     ours.sendall(encode(TRAIN))
     channel.interrupted()
     assert capsys.readouterr().err == "trackside: TRAIN is rejected: the task has been told to train\n"
-    ours.sendall(encode(TrainCommand("cpu")))
-    assert channel.next() == TrainCommand("cpu")
+    ours.sendall(encode(messages.TrainCommand("cpu")))
+    assert channel.next() == messages.TrainCommand("cpu")
 
 
-def test_locks_come_with_messages_an_interrupt_closes_them(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
-    ours, theirs = ends
+def test_locks_come_with_messages_an_interrupt_closes_them(ends: Ends) -> None:
+    ours, channel = ends
     reading, writing = os.pipe()
     socket.send_fds(ours, [encode(LOAD) + encode(TRAIN)], [writing])
     os.close(writing)
-    channel = ControlChannel(theirs)
     channel.next()
     assert len(channel.locks) == 1
     channel.interrupted()
@@ -122,31 +106,27 @@ def test_locks_come_with_messages_an_interrupt_closes_them(
     os.close(reading)
 
 
-def test_a_closed_channel_says_that_the_worker_is_gone(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
-    ours, theirs = ends
+def test_a_closed_channel_says_that_the_worker_is_gone(ends: Ends) -> None:
+    ours, channel = ends
     ours.sendall(b'{"half": "a line"}')
     ours.shutdown(socket.SHUT_WR)
     with pytest.raises(WorkerGoneError):
-        ControlChannel(theirs).assignment()
-
-
-def test_threads_that_wait_for_answers_and_instructions_get_each_their_own() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        channel = ControlChannel(theirs)
-        ours.sendall(encode(ASSIGNMENT) + encode(LOAD))
         channel.assignment()
-        assert channel.next() == LOAD
-        with ThreadPoolExecutor(4) as threads:
-            instruction = threads.submit(channel.instruction, 60.0)
-            answers = [threads.submit(channel.answer, number, FetchAnswer) for number in (1, 2, 3)]
-            for number in (2, 3):
-                ours.sendall(encode(FetchAnswer(number, f"/cache/{number}")))
-                found = answers[number - 1].result(30)
-                assert found is not None and found.path == f"/cache/{number}"
-            ours.sendall(encode(InstructionMessage(1, {})))
-            assert instruction.result(30) == InstructionMessage(1, {})
-            ours.sendall(encode(EXIT))
-            assert answers[0].result(30) is None, "it is told to exit"
+
+
+def test_threads_that_wait_for_answers_and_instructions_get_each_their_own(ends: Ends) -> None:
+    ours, channel = ends
+    ours.sendall(encode(ASSIGNMENT) + encode(LOAD))
+    channel.assignment()
+    assert channel.next() == LOAD
+    with ThreadPoolExecutor(4) as threads:
+        instruction = threads.submit(channel.instruction, 60.0)
+        answers = [threads.submit(channel.answer, number, messages.FetchAnswer) for number in (1, 2, 3)]
+        for number in (2, 3):
+            ours.sendall(encode(messages.FetchAnswer(number, f"/cache/{number}")))
+            found = answers[number - 1].result(30)
+            assert found is not None and found.path == f"/cache/{number}"
+        ours.sendall(encode(messages.InstructionMessage(1, {})))
+        assert instruction.result(30) == messages.InstructionMessage(1, {})
+        ours.sendall(encode(EXIT))
+        assert answers[0].result(30) is None, "it is told to exit"

@@ -1,16 +1,29 @@
-"""What a device command means, given what the worker knows."""
+"""What a device command means given what the worker knows, and which record says that the worker is lost."""
 
 from typing import Any
 
 import pytest
 
+from tests.unit.domain.test_fleet import joined
+from tests.unit.signing.given import trusted
 from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.fleet import WorkerLost
+from trackside.contracts.keys import SignatureModeChanged, keys_stream
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.topics import Topics
+from trackside.eventlog.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.log import Entry
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.worker.own_membership import OwnMembership
 from trackside.worker.placements.fencing import REMEMBERED_TASKS, CommandAction, FencingTable, Refusal
 
 
-def fencing_table() -> FencingTable:
-    return FencingTable("now", {"noop"})
+def fencing_table(accepted: tuple[int, int] | None = None) -> FencingTable:
+    table = FencingTable("now", {"noop"})
+    if accepted:
+        table.record_accepted("a", accepted)
+    return table
 
 
 def run(task_id: str = "a", attempt: int = 1, placement: int = 1, **more: Any) -> RunTask:
@@ -19,9 +32,8 @@ def run(task_id: str = "a", attempt: int = 1, placement: int = 1, **more: Any) -
 
 
 def stop(task_id: str = "a", attempt: int = 1, placement: int = 1) -> StopTask:
-    return StopTask(
-        stream="s", task_id=task_id, attempt=attempt, placement=placement, incarnation="now", reason="user"
-    )
+    token: Any = {"task_id": task_id, "attempt": attempt, "placement": placement, "incarnation": "now"}
+    return StopTask(stream="s", **token, reason="user")
 
 
 def recall(task_id: str = "a", attempt: int = 1, placement: int = 1) -> RecallTask:
@@ -41,23 +53,15 @@ def test_a_task_of_a_known_type_runs_if_the_command_is_for_this_incarnation() ->
 
 @pytest.mark.parametrize(
     ("attempt", "placement", "action"),
-    [
-        (2, 2, CommandAction.ANSWER_AGAIN),
-        (2, 1, CommandAction.IGNORE),
-        (1, 9, CommandAction.IGNORE),
-        (2, 3, CommandAction.RUN),
-        (3, 1, CommandAction.RUN),
-    ],
+    [(2, 2, "ANSWER_AGAIN"), (2, 1, "IGNORE"), (1, 9, "IGNORE"), (2, 3, "RUN"), (3, 1, "RUN")],
 )
-def test_placements_are_compared_within_one_task(attempt: int, placement: int, action: CommandAction) -> None:
-    fencing = fencing_table()
-    fencing.record_accepted("a", (2, 2))
-    assert fencing.action_for_run(run("a", attempt, placement)) is action
+def test_placements_are_compared_within_one_task(attempt: int, placement: int, action: str) -> None:
+    fencing = fencing_table((2, 2))
+    assert fencing.action_for_run(run("a", attempt, placement)) is CommandAction[action]
 
 
 def test_what_runs_is_stopped_and_the_end_of_what_ended_is_told_again_until_it_is_reported() -> None:
-    fencing = fencing_table()
-    fencing.record_accepted("a", (1, 1))
+    fencing = fencing_table((1, 1))
     assert fencing.action_for_stop(stop()) is CommandAction.STOP
     fencing.record_finished("a", (1, 1))
     assert fencing.action_for_stop(stop()) is CommandAction.ANSWER_AGAIN
@@ -84,8 +88,7 @@ def test_a_refused_placement_is_refused_again_and_a_late_answer_of_an_older_one_
     fencing.record_answer("a", (1, 1), answer)
     assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
     assert fencing.tasks["a"].answer is answer
-    fencing = fencing_table()
-    fencing.record_accepted("a", (2, 1))
+    fencing = fencing_table((2, 1))
     fencing.record_answer("a", (1, 1), ended(AttemptEnd.LOST))
     fencing.record_finished("a", (1, 1))
     assert fencing.tasks["a"].answer is None and fencing.tasks["a"].active
@@ -100,8 +103,52 @@ def test_only_so_many_tasks_are_remembered() -> None:
 
 
 def test_what_has_not_begun_is_returned_when_it_is_asked_back() -> None:
-    fencing = fencing_table()
-    fencing.record_accepted("a", (1, 1))
+    fencing = fencing_table((1, 1))
     assert fencing.action_for_recall(recall()) is CommandAction.RETURN
     fencing.record_begun("a", (1, 1))
     assert fencing.action_for_recall(recall()) is CommandAction.ANSWER_AGAIN
+
+
+FLEET = Topics().fleet
+ROOT, SCHEDULER, W1 = new_signer(), new_signer(), new_signer()
+LOST = WorkerLost(worker_id="w1", incarnation="i1", silent_ms=9_999)
+
+
+class OwnFleet:
+    def __init__(self) -> None:
+        self.own = OwnMembership("w1")
+        self.offset = 0
+
+    def read(
+        self, role: str, message: Message, signer: DecisionSigner | None = None, stream: str = "w1"
+    ) -> Message | None:
+        """Appends a record; returns its event if it counts for the worker."""
+        writer = RecordWriter(role, "w1", signer)
+        record = writer.signed(FLEET, writer.single(stream, message))
+        entry = Entry(FLEET.name, 0, self.offset, 1_000, record.key, record.value, record.headers)
+        self.offset += 1
+        return self.own.take(entry)
+
+    def require_signatures(self) -> None:
+        keys = [(ROOT, "setup", ""), (SCHEDULER, "scheduler", ""), (W1, "worker", "w1")]
+        events: list[Message] = [trusted(*each, partition=0, topic=FLEET.name) for each in keys]
+        required = SignatureModeChanged(topic=FLEET.name, partition=0, number=1, mode="require")
+        for event in [*events, required]:
+            assert self.read("setup", event, ROOT, keys_stream(0, 1)) == event
+
+
+def test_only_the_scheduler_may_declare_the_worker_lost_and_events_of_others_are_not_read() -> None:
+    fleet = OwnFleet()
+    assert fleet.read("worker", joined("i1"))
+    assert [fleet.read(role, LOST) for role in ("worker", "dispatcher", "root")] == [None] * 3
+    assert fleet.read("worker", joined(worker="w2"), stream="w2") is None
+    assert fleet.read("scheduler", LOST, stream="w2") is None
+    assert fleet.read("scheduler", LOST) == LOST
+
+
+def test_where_signatures_are_required_the_key_of_the_scheduler_is_needed() -> None:
+    fleet = OwnFleet()
+    fleet.require_signatures()
+    assert fleet.read("worker", joined("i1"), W1)
+    assert [fleet.read("scheduler", LOST, key) for key in (None, W1, new_signer())] == [None] * 3
+    assert fleet.read("scheduler", LOST, SCHEDULER) == LOST

@@ -14,8 +14,6 @@ KEEP_S = 600.0
 
 
 class Pipes:
-    """The pipes of a process: the ends that it writes to, and those that a worker has."""
-
     def __init__(self) -> None:
         pairs = [os.pipe() for _ in range(3)]
         self.held, self.writes = [read for read, _ in pairs], [write for _, write in pairs]
@@ -34,7 +32,6 @@ def pipes() -> Iterator[Pipes]:
 
 @pytest.fixture
 def held(pipes: Pipes) -> Iterator[HeldProcesses]:
-    """Process 7 is held."""
     made = HeldProcesses()
     made.hold(HoldProcess(7, "key", KEEP_S), 4_711, pipes.held)
     yield made
@@ -49,14 +46,11 @@ def read_all(held: HeldProcesses) -> None:
 
 
 def unread(held: HeldProcesses) -> list[bytes]:
-    """Returns what the next worker gets to read first."""
     [(_, descriptors)] = held.offers()
     return [os.pread(each, 1_000, 0) for each in descriptors[3:]]
 
 
-def test_what_is_written_without_a_worker_is_there_for_the_next_once(
-    held: HeldProcesses, pipes: Pipes
-) -> None:
+def test_what_is_written_without_a_worker_is_read_once_by_the_next(held: HeldProcesses, pipes: Pipes) -> None:
     held.worker_gone()
     for number, end in enumerate(pipes.writes):
         os.write(end, f"first {number}\n".encode())
@@ -69,9 +63,7 @@ def test_what_is_written_without_a_worker_is_there_for_the_next_once(
     assert 7 in held, "it may outlive the next worker, too"
 
 
-def test_who_writes_too_much_waits(
-    held: HeldProcesses, pipes: Pipes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_writes_much_waits(held: HeldProcesses, pipes: Pipes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_processes, "MAX_UNREAD_BYTES", 10)
     held.worker_gone()
     os.write(pipes.writes[1], b"0123456789")
@@ -81,9 +73,7 @@ def test_who_writes_too_much_waits(
     assert pipes.held[1] in held.readable()
 
 
-def test_an_exclusive_task_has_less_time_without_the_log_than_without_a_worker(
-    held: HeldProcesses,
-) -> None:
+def test_an_exclusive_task_has_less_time_without_the_log_than_without_a_worker(held: HeldProcesses) -> None:
     exclusive = Pipes()
     held.hold(HoldProcess(8, "other", KEEP_S, silent_s=1e-9), 4_712, exclusive.held)
     held.worker_gone()

@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 
 from trackside.contracts.fleet import Device
 from trackside.worker.host.neighbours import Neighbour, NeighbourTask
+from trackside.worker.placements import sharing
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, Allocation, Claim, Ledger, Stage
-from trackside.worker.placements.sharing import (
-    idle_neighbour_bytes,
-    neighbour_uses,
-    published,
-    used_by_neighbours,
-)
 
 GIB = 2**30
 
@@ -24,14 +19,17 @@ def device(device_id: str, memory_gib: int = 16) -> Device:
     return Device(device_id=device_id, kind=kind, name="x", memory_bytes=memory_gib * GIB)
 
 
-def ledger(*device_ids: str, memory_gib: int = 0, max_tasks: int = 0) -> Ledger:
-    return Ledger({each: device(each) for each in device_ids}, memory_gib * GIB, max_tasks)
+def ledger(*device_ids: str, memory_gib: int = 0, max_tasks: int = 0, **tasks: Claim) -> Ledger:
+    known = Ledger({each: device(each) for each in device_ids}, memory_gib * GIB, max_tasks)
+    for key, wanted in tasks.items():
+        put(known, key, wanted)
+    return known
 
 
-def claim(
-    *device_ids: str, host: float = 0, cuda: float = 0, whole: bool = False, raised: bool = False
-) -> Claim:
-    return Claim(device_ids, int(host * GIB), int(cuda * GIB), whole, raised)
+def claim(*device_ids: str, host: float = 0, cuda: float = 0, **more: bool) -> Claim:
+    return Claim(
+        device_ids, int(host * GIB), int(cuda * GIB), more.get("whole", False), more.get("raised", False)
+    )
 
 
 def put(known: Ledger, key: str, wanted: Claim, stage: Stage = Stage.TRAINING) -> Allocation:
@@ -40,61 +38,57 @@ def put(known: Ledger, key: str, wanted: Claim, stage: Stage = Stage.TRAINING) -
     return allocation
 
 
+def codes(known: Ledger, wanted: Claim) -> tuple[str | None, str | None]:
+    found = (known.check_devices(wanted, HAS_DEVICES), known.check_host(wanted, HAS_PROCESS))
+    devices, host = (refusal.code if refusal else None for refusal in found)
+    return devices, host
+
+
 def code_on_devices(known: Ledger, wanted: Claim) -> str | None:
-    refusal = known.check_devices(wanted, HAS_DEVICES)
-    return refusal.code if refusal else None
+    return codes(known, wanted)[0]
 
 
 def test_a_cpu_slot_takes_one_task_at_a_time_and_a_gpu_all_that_fit() -> None:
-    known = ledger("cpu-0", "cpu-1")
-    put(known, "a", claim("cpu-0"))
+    known = ledger("cpu-0", "cpu-1", a=claim("cpu-0"))
     refusal = known.check_devices(claim("cpu-0"), HAS_DEVICES)
     assert refusal is not None and (refusal.code, "task a" in refusal.message) == ("device_busy", True)
     assert code_on_devices(known, claim("cpu-1")) is None
-    known = ledger("gpu-0")
-    put(known, "a", claim("gpu-0", cuda=6))
-    put(known, "b", claim("gpu-0", cuda=6))
+    known = ledger("gpu-0", a=claim("gpu-0", cuda=6), b=claim("gpu-0", cuda=6))
     assert code_on_devices(known, claim("gpu-0", cuda=4)) is None
     assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
 
 
 def test_t18_what_is_reserved_or_seen_or_of_foreign_processes_counts() -> None:
-    known = ledger("gpu-0", memory_gib=64)
-    put(known, "a", claim("gpu-0", host=40, cuda=10))  # reserved, and nothing of it used yet
-    assert code_on_devices(known, claim("gpu-0", cuda=10)) == "out_of_memory"
-    assert known.check_host(claim("gpu-0", host=40), HAS_PROCESS) is not None
+    full = ("out_of_memory", "out_of_memory")
+    known = ledger("gpu-0", memory_gib=64, a=claim("gpu-0", host=40, cuda=10))  # and nothing of it used yet
+    assert codes(known, claim("gpu-0", host=40, cuda=10)) == full
     known = ledger("gpu-0", memory_gib=64)
     allocation = put(known, "a", claim("gpu-0", host=1, cuda=1))
     allocation.record_usage(60 * GIB, 14 * GIB)
     allocation.record_usage(2 * GIB, 2 * GIB)
-    assert code_on_devices(known, claim("gpu-0", cuda=3)) == "out_of_memory"
-    assert known.check_host(claim("gpu-0", host=5), HAS_PROCESS) is not None
+    assert codes(known, claim("gpu-0", host=5, cuda=3)) == full
     known = ledger("gpu-0", memory_gib=64)
     known.foreign_bytes_by_device = {"gpu-0": 12 * GIB}
-    assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
     known.reserve_bytes, known.foreign_bytes = 4 * GIB, 3 * GIB
-    assert known.check_host(claim("gpu-0", host=64), HAS_PROCESS) is None
+    assert codes(known, claim("gpu-0", host=64, cuda=5)) == ("out_of_memory", None)
     known.foreign_bytes = 10 * GIB
-    assert known.check_host(claim("gpu-0", host=59), HAS_PROCESS) is not None
+    assert codes(known, claim("gpu-0", host=59, cuda=4)) == (None, "out_of_memory")
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True)])
 def test_who_wants_a_whole_device_is_alone_on_it(first: bool, second: bool) -> None:
-    known = ledger("gpu-0", "gpu-1")
-    put(known, "a", claim("gpu-0", cuda=1, whole=first))
+    known = ledger("gpu-0", "gpu-1", a=claim("gpu-0", cuda=1, whole=first))
     assert code_on_devices(known, claim("gpu-0", cuda=1, whole=second)) == "device_busy"
     assert code_on_devices(known, claim("gpu-1", cuda=1, whole=second)) is None
 
 
 def test_several_devices_are_wanted_at_once_and_who_asks_for_nothing_always_fits() -> None:
-    known = ledger("gpu-0", "gpu-1")
-    put(known, "a", claim("gpu-1", cuda=10))
+    known = ledger("gpu-0", "gpu-1", a=claim("gpu-1", cuda=10))
     assert code_on_devices(known, claim("gpu-0", "gpu-1", cuda=10)) == "out_of_memory"
     assert code_on_devices(known, claim("gpu-0", "gpu-1", cuda=5)) is None
     known = ledger("gpu-0", memory_gib=1)
     known.foreign_bytes_by_device, known.foreign_bytes = {"gpu-0": 20 * GIB}, 20 * GIB
-    assert code_on_devices(known, claim("gpu-0")) is None
-    assert known.check_host(claim("gpu-0"), HAS_PROCESS) is None
+    assert codes(known, claim("gpu-0")) == (None, None)
 
 
 def test_only_so_many_tasks_have_a_process() -> None:
@@ -132,11 +126,9 @@ def test_a_failed_device_is_none_and_a_claim_that_grew_beyond_everything_is_cut_
     known.foreign_bytes_by_device = {"gpu-0": GIB}
     cut = known.limit_raised(claim("gpu-0", host=100, cuda=24, raised=True))
     assert (cut.memory_bytes, cut.cuda_memory_bytes) == (64 * GIB, 15 * GIB)
-    assert known.check_devices(cut, HAS_DEVICES) is None and known.check_host(cut, HAS_PROCESS) is None
+    assert codes(known, cut) == (None, None)
     put(known, "a", claim("gpu-0", host=1, cuda=1))
-    assert (
-        known.check_devices(cut, HAS_DEVICES) is not None and known.check_host(cut, HAS_PROCESS) is not None
-    )
+    assert codes(known, cut) == ("out_of_memory", "out_of_memory")
 
 
 wanted = st.builds(
@@ -208,11 +200,9 @@ def test_what_is_published_is_what_the_other_worker_counts() -> None:
     put(known, "c", claim("gpu-0", host=1, cuda=1), Stage.IDLE)
     put(known, "d", claim("gpu-0", host=8, cuda=8), Stage.HELD)
     known.used_memory_bytes, known.used_bytes_by_device = GIB, {"gpu-0": 4 * GIB}
-    there = on_shared_gpu(published(known, "w1", "i-1", {"d"}))
-    [use] = neighbour_uses(there)
+    there = on_shared_gpu(sharing.published(known, "w1", "i-1", {"d"}))
+    [use] = sharing.neighbour_uses(there)
     assert (use.incarnation, use.memory_bytes, use.device_bytes) == ("i-1", 6 * GIB, {"gpu-0": 4 * GIB})
-    assert there.check_host(claim("gpu-0", host=9), HAS_PROCESS) is None
-    assert there.check_host(claim("gpu-0", host=10), HAS_PROCESS) is not None
-    assert code_on_devices(there, claim("gpu-0", cuda=12)) is None
-    assert code_on_devices(there, claim("gpu-0", cuda=13)) == "out_of_memory"
-    assert (idle_neighbour_bytes(there), used_by_neighbours(there)) == (GIB, GIB)
+    assert codes(there, claim("gpu-0", host=9, cuda=12)) == (None, None)
+    assert codes(there, claim("gpu-0", host=10, cuda=13)) == ("out_of_memory", "out_of_memory")
+    assert (sharing.idle_neighbour_bytes(there), sharing.used_by_neighbours(there)) == (GIB, GIB)

@@ -110,9 +110,7 @@ def host(root: Path, oom_kill_count: int, files: dict[str, int], cgroup: str = "
         ("", "proc/vmstat"),
     ],
 )
-def test_t6_a_kill_where_this_process_is_is_seen_for_a_while(
-    tmp_path: Path, cgroup: str, counts: str
-) -> None:
+def test_t6_a_kill_where_this_process_is_is_seen_for_long(tmp_path: Path, cgroup: str, counts: str) -> None:
     pressure = MemoryPressure(host(tmp_path, 3, {counts: 3}, cgroup))
     assert not pressure.oom_killed()
     host(tmp_path, 3, {counts: 4}, cgroup)
@@ -132,9 +130,7 @@ def test_t6_kills_elsewhere_on_the_host_are_not_ours(tmp_path: Path) -> None:
     assert not pressure.oom_killed()
 
 
-def test_t6_a_host_that_was_nearly_full_counts_and_one_that_tells_nothing_does_not(
-    tmp_path: Path,
-) -> None:
+def test_t6_a_host_that_was_nearly_full_counts_and_one_that_tells_nothing_does_not(tmp_path: Path) -> None:
     pressure = MemoryPressure(host(tmp_path, 0, {}))
     pressure.record(HostMemory(100, 1))
     for _ in range(READINGS_KEPT - 1):

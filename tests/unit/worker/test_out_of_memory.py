@@ -12,23 +12,10 @@ class OutOfMemoryError(RuntimeError):
     """Looks as torch's does."""
 
 
-class Special(OutOfMemoryError):
-    pass
-
-
-class OwnRuntimeError(RuntimeError):
-    pass
-
-
-class OwnMemoryError(MemoryError):
-    pass
-
-
-class CupyError(MemoryError):
-    """cupy.cuda.memory.OutOfMemoryError is a MemoryError."""
-
-
-CupyError.__name__ = "OutOfMemoryError"
+Special = type("Special", (OutOfMemoryError,), {})
+OwnRuntimeError = type("OwnRuntimeError", (RuntimeError,), {})
+OwnMemoryError = type("OwnMemoryError", (MemoryError,), {})
+CupyError = type("OutOfMemoryError", (MemoryError,), {})  # so is that of cupy.cuda.memory
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from trackside.worker.report_messages import StepReport
 from trackside.worker.reporting.journal import Journal, JournalEntry
 
 MIB, GIB = 2**20, 2**30
+KILLED = "DataLoader worker (pid 7) is killed by signal: Killed. "
 FINISHED = AttemptEnding("finished", {"x": 1}, None, None, [], 1, 2, 0, 0, 0, [], None, 0)
 FULL = MemoryAtEnd("host", None, 3 * GIB, 100 * MIB, 16 * GIB)
 ROOMY = MemoryAtEnd(None, None, 80 * MIB, 15 * GIB, 16 * GIB)
@@ -29,7 +30,6 @@ FAILED = FINISHED._replace(
 
 
 def known(memory: MemoryAtEnd) -> Callable[[], MemoryAtEnd]:
-    """Returns a function that returns what is known about memory."""
     return lambda: memory
 
 
@@ -59,9 +59,7 @@ def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
 
 @pytest.mark.parametrize("code", [-9, 137])
 @pytest.mark.parametrize(("phase", "stage"), [(TaskStatus.LOADING, "LOAD"), (TaskStatus.TRAINING, "TRAIN")])
-def test_t6_a_kill_by_others_on_a_full_host_is_an_end_by_memory(
-    code: int, phase: TaskStatus, stage: str
-) -> None:
+def test_t6_a_kill_on_a_full_host_is_an_end_by_memory(code: int, phase: TaskStatus, stage: str) -> None:
     starved = determine_ending(None, code, None, phase, known(FULL))
     assert (starved["end"], starved["error"].stage) == (AttemptEnd.OOM_HOST, stage)
     assert determine_ending(None, code, None, phase, known(ROOMY))["end"] is AttemptEnd.FAILED
@@ -69,17 +67,9 @@ def test_t6_a_kill_by_others_on_a_full_host_is_an_end_by_memory(
     assert determine_ending(None, 1, None, phase, known(FULL))["end"] is AttemptEnd.FAILED
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        FAILED._replace(exit_code=-9),
-        FAILED._replace(exit_code=137),
-        FAILED._replace(error={"message": "DataLoader worker (pid 7) is killed by signal: Killed. "}),
-    ],
-)
-def test_t6_a_program_or_helper_killed_for_its_memory_ends_the_attempt_so(
-    written: AttemptEnding,
-) -> None:
+@pytest.mark.parametrize("said", [{"exit_code": -9}, {"exit_code": 137}, {"error": {"message": KILLED}}])
+def test_t6_a_program_or_helper_killed_for_its_memory_ends_the_attempt_so(said: dict[str, Any]) -> None:
+    written = FAILED._replace(**said)
     assert determine_ending(written, 0, None, TaskStatus.TRAINING, known(FULL))["end"] == "oom_host"
     assert determine_ending(written, 0, None, TaskStatus.TRAINING, known(ROOMY))["end"] == "failed"
 
@@ -118,18 +108,12 @@ def test_what_was_left_is_said_of_a_kill_from_outside_and_of_an_allocation_that_
     assert "limit" not in ending
 
 
-@pytest.mark.parametrize(
-    ("phase", "stage"),
-    [
-        (TaskStatus.INIT, "START"),
-        (TaskStatus.AVAILABLE, "START"),
-        (TaskStatus.LOADING, "LOAD"),
-        (TaskStatus.WAITING, "TRAIN"),
-        (TaskStatus.TRAINING, "TRAIN"),
-    ],
-)
-def test_a_silent_death_names_the_stage_and_the_signal(phase: TaskStatus, stage: str) -> None:
-    error = determine_ending(None, -11, None, phase)["error"]
+STAGES = {"INIT": "START", "AVAILABLE": "START", "LOADING": "LOAD", "WAITING": "TRAIN", "TRAINING": "TRAIN"}
+
+
+@pytest.mark.parametrize(("phase", "stage"), STAGES.items())
+def test_a_silent_death_names_the_stage_and_the_signal(phase: str, stage: str) -> None:
+    error = determine_ending(None, -11, None, TaskStatus[phase])["error"]
     assert (error.stage, "SIGSEGV" in error.message) == (stage, True)
 
 

@@ -12,24 +12,17 @@ from trackside.worker import forkserver_messages as forkserver
 from trackside.worker import process_messages as messages
 from trackside.worker import report_messages as reports
 from trackside.worker.assignment import Assignment
-from trackside.worker.process_messages import (
-    ASSIGNMENT,
-    CONTROL,
-    ENDING_FILE,
-    FROM_FORKSERVER,
-    FROM_TASK,
-    PROGRESS,
-    SPOOL_RECORD,
-    TO_FORKSERVER,
-    ProcessMessage,
-    UnreadableMessageError,
-    decode,
-    encode,
-)  # fmt: skip
 
+TO_FORKSERVER, FROM_FORKSERVER = messages.TO_FORKSERVER, messages.FROM_FORKSERVER
+FROM_TASK, CONTROL, SPOOL_RECORD = messages.FROM_TASK, messages.CONTROL, messages.SPOOL_RECORD
 SEVERAL = {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}
 ERROR = {"stage": "TRAIN", "type": "ValueError", "message": "no", "traceback": ""}
-MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
+STEPS = [reports.StepReport(0, 0.5, 1_700), reports.StepReport(1, "nan", 1_701)]
+POINTS = [reports.MetricPoint("loss", 3, 1_700, 0.1), reports.MetricPoint("loss", 4, 1_701, "nan")]
+CHECKPOINT = reports.ArtifactReady(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1)
+ENDING = messages.AttemptEnding("finished", {}, None, None, [], 1, 2, 10, 0, 0, [], None, 0)
+FAILED = messages.AttemptEnding("failed", None, ERROR, 3, ["7 sleep"], -1, -1, 10, 0, 1, [], SEVERAL, 2)
+MESSAGES: list[tuple[Mapping[str, type[Any]], messages.ProcessMessage]] = [
     (TO_FORKSERVER, forkserver.ForkProcess(7)),
     (TO_FORKSERVER, forkserver.SignalProcess(7, 15)),
     (TO_FORKSERVER, forkserver.HoldProcess(7, "0a1b", 10.0, 7.0)),
@@ -43,8 +36,14 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (FROM_FORKSERVER, forkserver.ProcessForked(7, 4_712)),
     (FROM_FORKSERVER, forkserver.ForkFailed(7, "fork: Cannot allocate memory")),
     (FROM_FORKSERVER, forkserver.ProcessExited(7, 9, ["4713 sleep 600"])),
-    (ASSIGNMENT, Assignment("x:Y", [], "", {"lr": 0.1}, {"HOME": "/home"}, "/tasks/1", "/endings/1.json")),
-    (ASSIGNMENT, Assignment("", ["./a"], "/code", {}, {}, "/tasks/1", "/endings/1.json", 2, 1, 2, 100, 10)),
+    (
+        messages.ASSIGNMENT,
+        Assignment("x:Y", [], "", {"lr": 0.1}, {"HOME": "/home"}, "/tasks/1", "/endings/1.json"),
+    ),
+    (
+        messages.ASSIGNMENT,
+        Assignment("", ["./a"], "/code", {}, {}, "/tasks/1", "/endings/1.json", 2, 1, 2, 100, 10),
+    ),
     (CONTROL, messages.LoadCommand()),
     (CONTROL, messages.TrainCommand("cuda:0")),
     (CONTROL, messages.ExitCommand()),
@@ -63,26 +62,15 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (FROM_TASK, messages.TrainingResumed({"step": 4})),
     (FROM_TASK, messages.InstructionAnswer(2, True, {"sha256": "ab"})),
     (FROM_TASK, messages.PhaseBegan(3)),
-    (
-        FROM_TASK,
-        reports.ReportBatch([reports.StepReport(0, 0.5, 1_700), reports.StepReport(1, "nan", 1_701)]),
-    ),
+    (FROM_TASK, reports.ReportBatch(STEPS)),
     (FROM_TASK, reports.ReportBatch([reports.StepReport(0, SEVERAL, 1_700)])),
     (FROM_TASK, reports.FinalValue(0.5)),
     (FROM_TASK, reports.FinalValue(1)),
     (FROM_TASK, reports.FinalValue("-inf")),
     (FROM_TASK, reports.FinalValue(SEVERAL)),
-    (
-        FROM_TASK,
-        reports.PointBatch(
-            [reports.MetricPoint("loss", 3, 1_700, 0.1), reports.MetricPoint("loss", 4, 1_701, "nan")]
-        ),
-    ),
+    (FROM_TASK, reports.PointBatch(POINTS)),
     (FROM_TASK, reports.SummaryValueReport("text", "notes", 3, 1_700, 0, {"value": ["a"]})),
-    (
-        FROM_TASK,
-        reports.SummaryValueReport("image", "a", 3, 1_700, 1, {"width": 2}, 7, "0" * 64, 70, "image/png"),
-    ),
+    (FROM_TASK, reports.SummaryValueReport("image", "a", 3, 1_700, 1, {}, 7, "0" * 64, 70, "image/png")),
     (FROM_TASK, reports.SummaryOmitted("spool_full", "no room")),
     (FROM_TASK, reports.StoredRequest(1)),
     (CONTROL, reports.StoredAnswer(1)),
@@ -90,47 +78,42 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (FROM_TASK, messages.AnswerReceived(1, True)),
     (FROM_TASK, messages.TrainingInterrupted("host", {"stage": "TRAIN", "type": "MemoryError"}, 10, 0)),
     (FROM_TASK, reports.ArtifactReady(1, "a", 2, "file", "0" * 64, 3, "text/plain", None, {"rows": 3}, 0)),
-    (SPOOL_RECORD, reports.ArtifactReady(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1)),
-    (
-        SPOOL_RECORD,
-        reports.ArtifactReady(
-            *(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1),
-            interrupts=1,
-            reports=[reports.StepReport(9, 0.5, 1_700)],
-            resumed={"step": 4},
-        ),
-    ),
+    (SPOOL_RECORD, CHECKPOINT),
+    (SPOOL_RECORD, CHECKPOINT._replace(interrupts=1, reports=STEPS[:1], resumed={"step": 4})),
     (FROM_TASK, messages.AttemptOver()),
-    (FROM_TASK, messages.AttemptEnding("finished", {}, None, None, [], 1, 2, 10, 0, 0, [], None, 0)),
-    (
-        FROM_TASK,
-        messages.AttemptEnding("failed", None, ERROR, 3, ["7 sleep"], -1, -1, 10, 0, 1, [], SEVERAL, 2),
-    ),
-    (
-        ENDING_FILE,
-        messages.AttemptEnding(
-            "lost", {}, None, None, [], 1, 2, 10, 0, 0, [reports.StepReport(0, 0.5, 1)], 0.5, 0
-        ),
-    ),
+    (FROM_TASK, ENDING),
+    (FROM_TASK, FAILED),
+    (messages.ENDING_FILE, ENDING._replace(end="lost", reports=STEPS[:1], final=0.5)),
     (FROM_TASK, messages.ProcessFree(10, 2)),
-    (PROGRESS, messages.AnswerTaken("fetch-request", 3)),
+    (messages.PROGRESS, messages.AnswerTaken("fetch-request", 3)),
 ]
 
 
 @pytest.mark.parametrize(("expected", "message"), MESSAGES)
-def test_a_message_arrives_as_it_was_sent(expected: Mapping[str, type[Any]], message: ProcessMessage) -> None:
-    line = encode(message)
+def test_a_message_arrives_as_it_was_sent(
+    expected: Mapping[str, type[Any]], message: messages.ProcessMessage
+) -> None:
+    line = messages.encode(message)
     assert line.count(b"\n") == 1 and line.endswith(b"\n")
-    found = decode(line, expected)
+    found = messages.decode(line, expected)
     assert (type(found), found) == (type(message), message)
 
 
 def test_every_message_is_tried_and_is_expected_somewhere_and_items_of_a_batch_have_names_again() -> None:
-    kinds = set(get_args(ProcessMessage))
+    kinds = set(get_args(messages.ProcessMessage))
     assert {type(message) for _, message in MESSAGES} == kinds
-    tables = (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, PROGRESS, ENDING_FILE)
+    tables = (
+        TO_FORKSERVER,
+        FROM_FORKSERVER,
+        messages.ASSIGNMENT,
+        CONTROL,
+        messages.PROGRESS,
+        messages.ENDING_FILE,
+    )
     assert {kind for table in tables for kind in table.values()} == kinds
-    batch = decode(encode(reports.PointBatch([reports.MetricPoint("loss", 3, 1_700, 0.1)])), FROM_TASK)
+    batch = messages.decode(
+        messages.encode(reports.PointBatch([reports.MetricPoint("loss", 3, 1_700, 0.1)])), FROM_TASK
+    )
     assert isinstance(batch, reports.PointBatch) and batch.points[0].tag == "loss"
 
 
@@ -156,8 +139,8 @@ ANY = "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCT
     ],
 )
 def test_a_line_that_cannot_be_read_says_what_was_expected(line: bytes, reason: str) -> None:
-    with pytest.raises(UnreadableMessageError, match=reason):
-        decode(line, CONTROL)
+    with pytest.raises(messages.UnreadableMessageError, match=reason):
+        messages.decode(line, CONTROL)
 
 
 @pytest.mark.parametrize(
@@ -170,18 +153,18 @@ def test_a_line_that_cannot_be_read_says_what_was_expected(line: bytes, reason: 
     ],
 )
 def test_values_that_cannot_be_read_say_what_was_expected(line: bytes, reason: str) -> None:
-    with pytest.raises(UnreadableMessageError, match=reason):
-        decode(line, FROM_TASK)
+    with pytest.raises(messages.UnreadableMessageError, match=reason):
+        messages.decode(line, FROM_TASK)
 
 
 def test_only_the_beginning_of_an_unreadable_line_is_shown() -> None:
-    with pytest.raises(UnreadableMessageError) as caught:
-        decode(b"x" * 1_000_000, ASSIGNMENT)
+    with pytest.raises(messages.UnreadableMessageError) as caught:
+        messages.decode(b"x" * 1_000_000, messages.ASSIGNMENT)
     assert str(caught.value).startswith("expected assignment, got b'xxx") and len(str(caught.value)) < 300
 
 
 @pytest.mark.thorough
 @given(st.binary(max_size=100) | st.from_regex(rb'\{"type": "(final|points|status)", "[a-z]{5,6}": .{1,9}\}'))
 def test_no_line_raises_anything_else(line: bytes) -> None:
-    with contextlib.suppress(UnreadableMessageError):
-        decode(line, FROM_TASK)
+    with contextlib.suppress(messages.UnreadableMessageError):
+        messages.decode(line, FROM_TASK)

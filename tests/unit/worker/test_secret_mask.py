@@ -1,6 +1,7 @@
 """Values of secrets are masked in texts of messages, however they are written there, and nothing else is."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -33,9 +34,8 @@ def test_each_line_of_a_value_is_masked_and_the_longest_value_first_but_no_short
 
 def test_messages_keep_what_the_worker_needs_and_lose_values_in_what_the_task_has_chosen() -> None:
     mask = SecretMask(["finished", "hunter2"])
-    found = mask.message(
-        FINISHED._replace(result={"hunter2": ["x hunter2", 2, None]}, error={"message": "hunter2"})
-    )
+    said: Any = {"result": {"hunter2": ["x hunter2", 2, None]}, "error": {"message": "hunter2"}}
+    found = mask.message(FINISHED._replace(**said))
     assert found.end == "finished"
     assert found.result == {"[redacted]": ["x [redacted]", 2, None]}
     assert found.error == {"message": "[redacted]"}

@@ -18,7 +18,6 @@ ANY_TAG = st.text(st.characters(codec=None, categories=None), max_size=400)  # l
 
 
 def read(tags: list[str]) -> list[str]:
-    """Returns the tags of values as the summary-indexer reads them from the record of a worker."""
     batch = ItemBatch(JournalEntry("s", "s.0", 1, 1, "i"))
     for tag in tags:
         batch.add(SummaryValueReport("text", tag, 0, 0, 0, {"value": ""}), None)

@@ -26,9 +26,8 @@ def test_processes_of_a_task_have_sockets_in_a_folder_with_a_long_path(long_fold
     """Without them a DataLoader of torch with processes says "AF_UNIX path too long", and waits for ever."""
     found = temporary_folder(long_folder)
     environment = {**os.environ, "TMPDIR": str(found)}
-    listening = subprocess.run(
-        [sys.executable, "-c", LISTEN], env=environment, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", LISTEN]
+    listening = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert Path(listening.stdout.strip()).is_relative_to(found)
     assert found.resolve() == long_folder.resolve()
 

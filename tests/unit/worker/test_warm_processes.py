@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -20,8 +20,6 @@ MEMORY = ProcessFree(memory_bytes=10, cuda_memory_bytes=2)
 
 
 class RecordingConnection(ForkserverConnection):
-    """Sends nothing, and records the signals that it was told to send."""
-
     def __init__(self) -> None:
         self.killed: list[tuple[int, int]] = []
 
@@ -43,13 +41,13 @@ class HostWithPool:
         self.ledger = Ledger({each.device_id: each for each in devices}, memory_bytes=100)
         self.forkserver = RecordingConnection()
         self.changes = 0
+        self.processes: list[TaskProcess] = []
         self.warm = WarmProcessPool(self.ledger, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
 
     def add(self, number: int, device: str, kind: str = "a") -> TaskProcess:
-        """Has a process wait on a device."""
         ours, theirs = socket.socketpair()
         theirs.close()
         stdout, stderr = os.pipe()
@@ -57,36 +55,35 @@ class HostWithPool:
             number, number, ours, stdout, stderr, asyncio.get_running_loop().create_future(), self.forkserver
         )
         self.warm.add(kind_of(kind), process, (device,), MEMORY)
+        self.processes.append(process)
         return process
 
 
 @pytest.fixture
-async def host() -> HostWithPool:
-    return HostWithPool()
+async def host() -> AsyncIterator[HostWithPool]:
+    made = HostWithPool()
+    yield made
+    for process in made.processes:
+        process.close()
 
 
-async def test_a_task_gets_the_process_of_its_type_on_its_device_else_the_oldest(
-    host: HostWithPool,
-) -> None:
+async def test_a_task_gets_the_process_of_its_type_on_its_device_else_the_oldest(host: HostWithPool) -> None:
     parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1"), host.add(3, "cpu-1", "b")]
     found = [host.warm.matching(kind_of("a"), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
     assert [each.process.number if each else None for each in found] == [2, 1, 1]
     assert host.warm.matching(kind_of("a", "GPU-1"), ("gpu-0",)) is None
     assert found[0] is not None and host.warm.remove_for_task(found[0]) is parked[1]
     assert sorted(host.ledger.allocations) == ["warm-1", "warm-3"]
-    for each in parked:
-        each.close()
 
 
 async def test_what_waits_counts_only_for_who_counts_it(host: HostWithPool) -> None:
-    process = host.add(1, "gpu-0")
+    host.add(1, "gpu-0")
     wanted = Claim(("gpu-0",), memory_bytes=95, cuda_memory_bytes=9)
     assert host.ledger.check_host(wanted, HAS_PROCESS) is None
     assert host.ledger.check_devices(wanted, HAS_DEVICES) is None
     assert host.ledger.check_host(wanted, HAS_PROCESS | IDLE) is not None
     assert host.ledger.check_devices(wanted, HAS_DEVICES | IDLE) is not None
     assert host.warm.memory_bytes == 10
-    process.close()
 
 
 async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(host: HostWithPool) -> None:
@@ -105,12 +102,9 @@ async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(host: Ho
     assert (host.ledger.allocations, host.changes) == ({}, 2)
 
 
-async def test_processes_of_a_type_end_and_one_of_a_former_definition_runs_no_task(
-    host: HostWithPool,
-) -> None:
-    parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1", "b")]
+async def test_processes_of_a_type_end_and_one_of_an_old_definition_runs_no_task(host: HostWithPool) -> None:
+    host.add(1, "cpu-0")
+    host.add(2, "cpu-1", "b")
     assert host.warm.matching((TaskType("a", max_tasks=3), ""), ("cpu-0",)) is None
     host.warm.end_types(["a"])
     assert host.forkserver.killed == [(1, signal.SIGKILL)]
-    for each in parked:
-        each.close()
