@@ -1,5 +1,3 @@
-"""Alerts are about metrics that exist, each is tested by promtool, and has a runbook under its name."""
-
 import json
 import re
 import shutil
@@ -30,12 +28,10 @@ needs_promtool = pytest.mark.skipif(
 
 
 def runbooks() -> list[str]:
-    """Returns the headings of the runbooks."""
     return re.findall(r"^### (Trackside\w+)$", RUNBOOKS.read_text("utf-8"), re.MULTILINE)
 
 
 def runbook_texts() -> dict[str, str]:
-    """Returns the runbooks by the names of their alerts."""
     _, *found = re.split(r"^### (Trackside\w+)$|^## ", RUNBOOKS.read_text("utf-8"), flags=re.MULTILINE)
     return {name: text for name, text in zip(found[::2], found[1::2], strict=True) if name}
 

@@ -1,5 +1,3 @@
-"""Folders as artifacts: which paths a manifest may have, and what a walk through a folder refuses."""
-
 import os
 import socket
 from pathlib import Path

@@ -45,7 +45,6 @@ def panels(board: dict[str, Any], kind: str = "") -> Iterator[dict[str, Any]]:
 
 
 def properties(panel: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns what is set for each column of a panel."""
     return {
         override["matcher"]["options"]: {each["id"]: each["value"] for each in override["properties"]}
         for override in panel["fieldConfig"]["overrides"]

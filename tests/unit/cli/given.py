@@ -23,13 +23,11 @@ class TaskStream:
     topics: Topics
 
     async def append_events(self, *messages: Event) -> None:
-        """Appends events of the search as one decision."""
         writer = RecordWriter(max(messages[0].written_by), "test")
         place = (self.topics.events.name, partition_of(given.STREAM, self.topics.events.partitions))
         await self.log.append(*place, writer.decision(given.STREAM, messages))
 
     async def queued(self) -> None:
-        """Appends the search up to its first task."""
         await self.log.ensure(self.topics.shared)
         await self.append_events(given.received())
         await self.append_events(given.accepted(), given.started(retry={"failed": 1}))

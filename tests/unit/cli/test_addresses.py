@@ -1,5 +1,3 @@
-"""The addresses that commands take from the environment, and where they look for snapshots of past states."""
-
 from pathlib import Path
 
 import pytest

@@ -29,7 +29,6 @@ NOW_MS = 1_800_000_000_000
 
 
 def seen(decisions: list[Decision], stream_id: str) -> ProgressBoard:
-    """Gives a board that has seen a history, one event after the other."""
     streams, board = Streams(AGGREGATES), ProgressBoard(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
     for record in _records(decisions):
         stream, outcome = streams.fold(record)

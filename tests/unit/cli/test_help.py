@@ -140,7 +140,6 @@ MODELS = {"trackside.contracts.message"}
 
 
 def imported(code: str) -> set[str]:
-    """Returns the modules that a fresh interpreter has imported after some code, with their packages."""
     code = f"import sys\n{code}\nprint(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = ended.stdout.split()

@@ -77,7 +77,6 @@ def screen(written: TaskStream, capsys: pytest.CaptureFixture[str]) -> Screen:
 
 
 async def second_try(written: TaskStream) -> None:
-    """Has an attempt with a line fail, and another one run."""
     await written.runs()
     await written.lines(1, "first try")
     await written.ends(AttemptEnd.FAILED)

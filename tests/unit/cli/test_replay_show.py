@@ -27,7 +27,6 @@ def long_search(trials: int) -> Told:
 
 
 async def shown(told: Told, capsys: pytest.CaptureFixture[str]) -> str:
-    """Returns what is printed of the state of a search after all of its events."""
     log = await empty()
     await tell(log, STREAM, told)
     history = await find_stream(log, TOPICS, STREAM)

@@ -14,7 +14,6 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def round_row(number: int, trained: float | None, live: float | None, **changed: Any) -> dict[str, Any]:
-    """Returns what a picture reads of a round."""
     row: dict[str, Any] = {
         "round": number,
         "trained": None if trained is None else {"accuracy": trained},
@@ -29,7 +28,6 @@ def round_row(number: int, trained: float | None, live: float | None, **changed:
 
 
 def deployment_row(version: int, hour: float, number: int | None = None) -> dict[str, Any]:
-    """Returns what a picture reads of a deployment, by a round or a rollback."""
     cause = "rollback" if number is None else "round"
     return {"cause": cause, "round": number, "version": version, "deployed_at": BEGAN + timedelta(hours=hour)}
 

@@ -1,5 +1,3 @@
-"""What people write to continue runs and to decide their gates, read before anything is asked."""
-
 from typing import Any
 
 from trackside.aggregates.run.messages import StartPipelineRun

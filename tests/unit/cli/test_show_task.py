@@ -1,5 +1,3 @@
-"""What `trackside show TASK` says of checkpoints and large results."""
-
 from typing import Any
 
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, preemption, task_active, task_id

@@ -1,5 +1,3 @@
-"""Tables in a terminal that is too narrow for all of their columns."""
-
 from rich.console import Console
 
 from trackside.cli.render.screen import table
@@ -16,7 +14,6 @@ ROWS = [[1, 48, "deployed", "1 min 04 s", "-"], [2, 80, "kept", "22 s", "mean(re
 
 
 def printed(width: int) -> list[str]:
-    """Returns the lines of the table in a terminal of a width."""
     console = Console(width=width)
     with console.capture() as captured:
         console.print(table(COLUMNS, ROWS, width=width))

@@ -101,5 +101,4 @@ def whole(**changes: str) -> dict[str, bytes]:
 
 
 def content_of(files: list[Any], name: str) -> Any:
-    """Returns what the file of a name has."""
     return next(file.content for file in files if file.name == name)

@@ -73,7 +73,6 @@ while True:
 
 
 def write_scripts(folder: Path) -> None:
-    """Writes the scripts into a folder."""
     for name, text in (("interface", INTERFACE), ("train", TRAIN), ("eval", EVAL), ("serve", SERVE)):
         (folder / f"{name}.py").write_text(text)
 

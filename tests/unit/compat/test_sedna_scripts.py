@@ -105,8 +105,6 @@ def test_the_inputs_of_a_round_have_the_names_of_sedna(folder: Path, monkeypatch
 
 
 class Scores:
-    """Estimates by a factor, which is its model; it takes no `model_path`."""
-
     def __init__(self, bias: float = 0.0) -> None:
         self.bias, self.factor = bias, 1.0
 
@@ -194,7 +192,6 @@ def test_an_inference_has_the_answer_and_whether_it_is_hard(
 
 
 def write(folder: Path, **texts: str) -> None:
-    """Writes texts as the inputs of a task."""
     for name, text in texts.items():
         (folder / "inputs" / name).write_text(text)
 
@@ -221,7 +218,6 @@ class InstructedChannel(ScreenChannel):
         self.said.append((detail["version"], detail["inferences"], detail["hard"]))
 
     def give(self, number: int, file: Path) -> None:
-        """Gives an instruction whose model is a file."""
         model = {"version": number, "artifact": {"uri": file.as_uri(), "sha256": "", "size_bytes": 1}}
         self.instructions.append((number, {"update": number * 10, "model": model}))
 

@@ -85,8 +85,6 @@ def test_an_input_within_a_value_is_a_problem() -> None:
 
 
 class Row(dict[str, Any]):
-    """A row whose other columns are NULL."""
-
     def __missing__(self, name: str) -> None:
         return None
 

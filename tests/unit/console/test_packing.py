@@ -1,5 +1,3 @@
-"""Columns as bytes: what the page reads is what was packed."""
-
 import json
 
 import numpy as np

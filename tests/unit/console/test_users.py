@@ -1,5 +1,3 @@
-"""Tokens, roles and sessions of the console."""
-
 from hashlib import sha256
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Names on the wire: what is one, and what isn't."""
-
 from trackside.contracts.ids import is_identifier, new_id, trial_task_id
 
 

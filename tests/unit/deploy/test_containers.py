@@ -22,7 +22,6 @@ PINNED = re.compile(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}")
 
 
 def steps() -> list[tuple[str, str]]:
-    """Returns the instructions of the Dockerfile in their order, continued lines joined."""
     lines = [line for line in DOCKERFILE.splitlines() if line.strip() and not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [(line.split()[0], line.split(None, 1)[1]) for line in joined.splitlines()]

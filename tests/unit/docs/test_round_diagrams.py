@@ -28,7 +28,6 @@ DEPLOYMENT = {"IDLE", "OPEN", "CONFIRMED", "GIVEN_UP"}
 
 
 def deployment(job: IncrementalJob) -> str:
-    """Returns the state of what is deployed."""
     if job.update is None:
         return "IDLE"
     if job.update.failed:
@@ -55,7 +54,6 @@ def permitted() -> dict[str, set[Transition]]:
 
 
 def logs() -> Iterator[JobLog]:
-    """Yields logs of jobs."""
     for seed in range(RANDOM_JOBS):
         yield live_through(seed, 80).log
     for paused in (False, True):
@@ -77,7 +75,6 @@ def logs() -> Iterator[JobLog]:
 
 
 def with_a_task() -> tuple[JobLog, Task]:
-    """A job whose first task waits."""
     log = JobLog()
     log.create()
     log.append(10)
@@ -124,7 +121,6 @@ def approved() -> JobLog:
 
 
 def redefine(log: JobLog, **deploy: object) -> None:
-    """Defines the deployment otherwise."""
     log.command(JOB, "trackside.update-incremental-job.v1", {"job": job_body(deploy={**ALWAYS, **deploy})})
 
 

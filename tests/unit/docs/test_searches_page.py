@@ -17,7 +17,6 @@ FILES = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def table(head: str) -> dict[str, list[str]]:
-    """Gives the rows of the table that begins with a head, by their first cell without its marks."""
     return {row[0].strip(" `"): row[1:] for row in rows_below(TEXT, head)}
 
 

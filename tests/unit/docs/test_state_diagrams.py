@@ -93,7 +93,6 @@ Transition = tuple[str, str, str]
 
 
 def diagram(subject: str) -> str:
-    """Returns the Mermaid text below the heading of a subject."""
     found = re.search(
         rf"^### {subject}\b.*?^```mermaid\nstateDiagram-v2\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
     )
@@ -143,7 +142,6 @@ def states(streams: Streams) -> dict[tuple[str, str], str]:
 
 
 def folded(records: Iterable[Record], subject: str) -> set[Transition]:
-    """Folds records from the first one on, and returns each change of a subject's state."""
     streams, before = Streams(AGGREGATES), dict[tuple[str, str], str]()
     found = set()
     for record in records:
@@ -183,7 +181,6 @@ def exhausted(told: Told) -> SearchExhausted:
 
 
 def full() -> Told:
-    """A search all of whose trials are over."""
     told = search_running(max_trials=1)
     suggest(told, 0)
     finish(told, 0, 0.5)
@@ -257,7 +254,6 @@ def batch_running(**more: Any) -> Told:
 
 
 def batches() -> Iterable[Told]:
-    """Yields a log for each transition of a batch."""
     stop = BatchStopRequested(command_id="c-1", reason="")
     done, stopped = BatchEnded(status=BatchStatus.DONE), BatchEnded(status=BatchStatus.STOPPED)
     name = batch_task_id(STREAM, 0, "1")
@@ -271,14 +267,12 @@ def batches() -> Iterable[Told]:
 
 
 def models() -> Iterable[Told]:
-    """Yields a log for each transition of a model."""
     yield after(
         registered(), ModelArchived(command_id="c-2", change=1), ModelRestored(command_id="c-3", change=2)
     )
 
 
 def datasets() -> Iterable[Told]:
-    """Yields a log for each transition of a dataset."""
     resumed, deleted = DatasetResumed(command_id="c-8", change=1), DatasetDeleted(command_id="c-9", change=1)
     changed = DatasetChanged(**by(), stop=1, observed_sha256=digest(5))
     for stop in (truncated(), changed, refused()):
@@ -291,12 +285,10 @@ def datasets() -> Iterable[Told]:
 
 
 def pipelines() -> Iterable[Told]:
-    """Yields a log for each transition of a pipeline."""
     yield after(pipeline_defined(), PipelineRetired(command_id="c-2", change=2), defined(3))
 
 
 def tasks() -> Iterable[Told]:
-    """Yields a log for each transition of a task."""
     stop = TaskStopRequested(task_id=task_id(0), reason="user")
     refused = TaskRefused(**token(), code="busy", message="")
     again = {"retry": {"failed": {"times": 1, "backoff_s": 0.0}}}
@@ -318,7 +310,6 @@ def tasks() -> Iterable[Told]:
 
 
 def children() -> Iterable[Told]:
-    """Yields a log for each transition of a child."""
     name = batch_task_id(STREAM, 0, "lr")
     asked = ChildRequested(child_id=name, kind="search", body={})
     end = ChildEnded(child_id=name, status="DONE", result={})

@@ -1,5 +1,3 @@
-"""The pure and the small parts of the embedded stack."""
-
 import hashlib
 import os
 import secrets

@@ -1,5 +1,3 @@
-"""What the garbage collector traverses in a service, and what becomes of memory that it has freed."""
-
 import gc
 import platform
 import resource
@@ -67,5 +65,4 @@ def test_memory_that_was_freed_below_memory_in_use_is_given_back() -> None:
 
 
 def resident_bytes() -> int:
-    """Returns how many bytes of memory this process has."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

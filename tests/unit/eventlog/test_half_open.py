@@ -24,7 +24,6 @@ class SilentBroker:
         self.left = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers the first request of a connection."""
         listed = b"".join(struct.pack(">hhh", key, 0, 0) for key in VERSIONS)
         try:
             correlation = (await _request(reader))[4:8]
@@ -45,7 +44,6 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def silent() -> AsyncIterator[tuple[SilentBroker, str]]:
-    """Runs a broker that falls silent, and returns it and its address."""
     broker = SilentBroker()
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     async with server:

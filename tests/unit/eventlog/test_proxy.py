@@ -1,5 +1,3 @@
-"""The proxy of the tests closes what it opened: an open socket would fail whichever test runs next."""
-
 import gc
 import socket
 

@@ -17,7 +17,6 @@ CLOSED = "127.0.0.1:1"
 
 @asynccontextmanager
 async def answering(said: bytes = b"") -> AsyncIterator[str]:
-    """Runs a server that takes every connection and says so much, and returns its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(said)

@@ -17,7 +17,6 @@ QUEUES, LIMITS = "TRACKSIDE_WORKER_QUEUES", "TRACKSIDE_SCHEDULER_QUEUE_LIMITS"
 
 
 def refusal(kind: type[BaseSettings], capsys: pytest.CaptureFixture[str]) -> str:
-    """Reads settings that are refused, and returns what is said of them."""
     with pytest.raises(SystemExit) as refused:
         read_settings(kind)
     assert refused.value.code == 2

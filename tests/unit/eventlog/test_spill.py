@@ -1,5 +1,3 @@
-"""The spill store is a mapping like any other."""
-
 import os
 import subprocess
 import sys

@@ -265,5 +265,4 @@ CHECKS = (
 
 
 def findings(manifests: list[Manifest]) -> list[str]:
-    """Returns everything that is wrong with the manifests of an overlay."""
     return [finding for check in CHECKS for finding in check(manifests)]

@@ -31,18 +31,15 @@ METRIC = re.compile(r"\btrackside_\w+")
 
 
 def manifest(manifests: list[Manifest], name: str) -> Any:
-    """Returns the one with this kind and name."""
     (found,) = (each for each in manifests if name_of(each) == name)
     return found
 
 
 def pod(manifests: list[Manifest], name: str) -> Any:
-    """Returns the pod of a workload."""
     return manifest(manifests, name)["spec"]["template"]["spec"]
 
 
 def service(manifests: list[Manifest], name: str) -> Any:
-    """Returns the container of a workload that is the service."""
     return pod(manifests, name)["containers"][0]
 
 

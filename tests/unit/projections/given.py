@@ -80,7 +80,6 @@ class HistoryWriter:
         return replace(record, headers=[*record.headers, ("ce_sequence", number)]) if by_worker else record
 
     async def join(self, worker: str, incarnation: str, devices: int = 2) -> None:
-        """Writes that a worker joined with CPU slots."""
         slot = {"kind": "cpu", "name": "slot", "memory_bytes": 2**30}
         has = {"devices": [{"device_id": f"cpu{at}", **slot} for at in range(devices)]}
         runs = {"host": "here", "task_types": ["digits"], "queues": ["default"], "after": {}}
@@ -88,12 +87,10 @@ class HistoryWriter:
         await self.log.append(self.topics.fleet.name, 0, [self._numbered(WORKER.single(worker, joined))])
 
     async def lose(self, worker: str, incarnation: str) -> None:
-        """Writes that a worker was lost."""
         lost = WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=10_000)
         await self.log.append(self.topics.fleet.name, 0, [SCHEDULER.single(worker, lost)])
 
     async def search(self, search: str, **options: int) -> None:
-        """Writes a search from its command to its end."""
         for decision in search_decisions(search, **options):
             await self.append(search, decision)
 
@@ -107,14 +104,12 @@ class HistoryWriter:
 
 
 def command_received(search: str, command: str, kind: str, offset: int) -> CommandReceived:
-    """Returns the event of a command that was read at an offset."""
     source = Source(topic="trackside.commands", partition=0, offset=offset)
     said = {"command_id": command, "command_type": kind, "body": {"n": offset}, "digest": command}
     return CommandReceived.model_validate({**said, "source": source, "publisher": "cli", "rules": 1})
 
 
 def refused_command(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
-    """Yields the decisions of a command that is refused."""
     received = command_received(search, command, kind, offset)
     yield [DISPATCHER.single(search, received)]
     refused = CommandRefused(
@@ -124,7 +119,6 @@ def refused_command(search: str, command: str, kind: str, offset: int) -> Iterat
 
 
 def saved_digest(task: str, number: int, attempt: int = 1) -> str:
-    """Returns the digest of what an attempt has saved."""
     token = {"task_id": task, "attempt": attempt, "placement": 1, "incarnation": "i1"}
     return saved_artifacts(token)[number - 1].sha256
 
@@ -139,7 +133,6 @@ def forgetting(search: str, command: str, digests: list[str], offset: int = 1) -
 
 
 def carried_out(stream: str, command: str, event: Event, offset: int) -> Iterator[Decision]:
-    """Yields the decisions of a command that labels a stream, or drains or resumes a device."""
     received = command_received(stream, command, "test", offset)
     yield [DISPATCHER.single(stream, received)]
     accepted = CommandAccepted(command_id=command, source=received.source)
@@ -225,7 +218,6 @@ def _attempt(
 
 
 def saved_artifacts(token: dict[str, Any]) -> list[ArtifactSaved]:
-    """Returns what a placement saves: a file, and a checkpoint."""
     named = [("weights\x00", "file", None, {"note": "\x00"}), ("checkpoint", "checkpoint", 2, {})]
     found = []
     for number, (name, kind, step, metadata) in enumerate(named, 1):

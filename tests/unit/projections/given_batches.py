@@ -53,11 +53,9 @@ class BatchWriter:
         self.spec = spec
 
     def decision(self, role: str, *messages: Message) -> Decision:
-        """Returns the records of a decision of a service."""
         return WRITERS[role].decision(self.batch_id, messages)
 
     def started(self) -> Iterator[Decision]:
-        """Yields the command and the start."""
         source = Source(topic="trackside.commands", partition=0, offset=0)
         command = {"command_id": f"{self.batch_id}-start", "source": source}
         received = CommandReceived.model_validate(
@@ -77,7 +75,6 @@ class BatchWriter:
         )
 
     def submitted(self, group: int) -> Decision:
-        """Returns the tasks of a group."""
         listed = self.spec.groups[group]
         return self.decision(
             "dispatcher",
@@ -96,7 +93,6 @@ class BatchWriter:
     def placed(
         self, task: str, placement: int, attempt: int = 1, accepted: bool = True, **more: Any
     ) -> Iterator[Decision]:
-        """Yields an assignment and its acceptance by the worker."""
         reserved = {"memory_bytes": 2**30, "cuda_memory_bytes": 2**31, "estimated_by": "group"}
         where = {"worker_id": "w2", "device_ids": ["cpu0", "cpu1"], "seen": 0, "reserved": reserved}
         token = self.token(task, placement, attempt)
@@ -105,7 +101,6 @@ class BatchWriter:
             yield self.decision("worker", tasks.TaskAccepted.model_validate(token))
 
     def token(self, task: str, placement: int, attempt: int = 1) -> Json:
-        """Returns the fields that name a placement."""
         task_id = f"{self.batch_id}.{task}"
         return {"task_id": task_id, "attempt": attempt, "placement": placement, "incarnation": "i2"}
 
@@ -119,7 +114,6 @@ class BatchWriter:
     def ended(
         self, task: str, placement: int, attempt: int = 1, end: str = "finished", incarnation: str = "i2"
     ) -> Decision:
-        """Returns the end of an attempt."""
         measured: Json = {"load_time_ms": 12, "train_time_ms": 345, "exit_code": 0}
         measured |= {"peak_memory_bytes": 2**29, "memory_measure": "own"}
         leftovers = ["sleep 60 (17)\x00"] if end == "oom_device" else []
@@ -136,7 +130,6 @@ class BatchWriter:
 
 
 def eventful_batch(batch_id: str) -> Iterator[Decision]:
-    """Yields a whole batch whose tasks are refused, returned, preempted, interrupted and retried."""
     batch = BatchWriter(batch_id)
     yield from batch.started()
     yield batch.submitted(0)
@@ -186,7 +179,6 @@ def _interrupted(batch: BatchWriter, task: str, placement: int) -> Iterator[Deci
 
 
 def stopped_batch(batch_id: str) -> Iterator[Decision]:
-    """Yields a batch that is stopped in its first group."""
     batch = BatchWriter(batch_id)
     yield from batch.started()
     yield batch.submitted(0)

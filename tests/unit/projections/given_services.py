@@ -18,7 +18,6 @@ SERVICES = BatchSpec.model_validate(
 
 
 def served_batch(batch_id: str) -> Iterator[Decision]:
-    """Yields an unfinished batch of services without devices."""
     batch = BatchWriter(batch_id, SERVICES)
     yield from batch.started()
     yield batch.submitted(0)

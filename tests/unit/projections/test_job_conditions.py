@@ -193,7 +193,6 @@ def test_a_name_is_written_so_that_it_is_parsed_again(path: list[str]) -> None:
 
 
 def page_of(name: str, text: expressions.GivenValue) -> tuple[str, list[Any]]:
-    """Returns the statement of a page of jobs, and its values."""
     parameter, metric = expressions.ParameterPath((name, "deep")), expressions.MetricName(name, "min")
     tests = (
         expressions.Compared(parameter, "==", text),

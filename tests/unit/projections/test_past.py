@@ -53,7 +53,6 @@ def place_of(stream: str) -> TopicPartition:
 
 
 async def snapshot(log: MemoryLog, store: FolderPastStore, max_bytes: int = LIMIT) -> None:
-    """Writes the snapshots of all partitions that are due."""
     for partition in range(TOPICS.events.partitions):
         await write_past(log, TOPICS.events, partition, store, max_bytes, EVERY)
 
@@ -86,7 +85,6 @@ def cells(past: PastState) -> tuple[object, ...]:
 async def check(
     log: MemoryLog, store: FolderPastStore, streams: Sequence[str] = STREAMS, most: int = 5
 ) -> int:
-    """Compares states at random moments with those folded from the start; returns the records saved."""
     saved = 0
     for stream in streams:
         points = (await moments(log, stream))[:most]

@@ -39,7 +39,6 @@ GROUPED = {projection.table.name for projection in OF_STREAMS if projection.tabl
 
 
 def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
-    """Returns every row of a stream."""
     return {
         (projection.table.name, key): projection.row(stream, key)
         for projection in OF_STREAMS
@@ -48,7 +47,6 @@ def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
 
 
 async def small_history() -> list[Record]:
-    """Returns the records of the small history."""
     log = MemoryLog()
     await write_small_history(log, TOPICS)
     reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})

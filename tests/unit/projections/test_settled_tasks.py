@@ -62,7 +62,6 @@ class Reader:
     _changes: RowChanges = field(default_factory=lambda: RowChanges(ALL, TOPICS, settle_after=NEVER))
 
     def __post_init__(self) -> None:
-        """Notes all records."""
         self._changes.start({})
 
     def read(self, record: Record) -> Any:
@@ -104,7 +103,6 @@ class Reader:
 
     @property
     def stream(self) -> Stream:
-        """Its stream."""
         return self.streams.by_id[STREAM]
 
 
@@ -118,7 +116,6 @@ def readers(random: Random) -> list[Reader]:
 
 
 def never() -> bool:
-    """Returns False."""
     return False
 
 

@@ -51,7 +51,6 @@ class RecordedRun(RunLog):
         return events
 
     async def write(self) -> MemoryLog:
-        """Returns a log with all of its records."""
         log = MemoryLog(Clock())
         await log.ensure(ONE.shared)
         for record in self.records:
@@ -77,7 +76,6 @@ def recorded(*steps: Json, parameters: Json | None = None, **fields: object) -> 
 
 
 def finished_chain() -> RecordedRun:
-    """Returns the log of a run of three steps that has succeeded."""
     log = recorded(*CHAIN)
     log.finish("prepare", {"rows": 3}, table="data")
     log.finish("train", {"loss": 0.5})

@@ -77,7 +77,6 @@ def told_of(references: list[ArtifactReference]) -> Told:
 
 
 async def exported(told: Told, store: Store, path: Path) -> HeldArtifacts:
-    """Writes a history and its artifacts to a file."""
     log, held = await empty(), HeldArtifacts()
     await tell(log, STREAM, told)
     stream = io.BytesIO()

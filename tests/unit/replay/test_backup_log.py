@@ -22,7 +22,6 @@ LOGS = TOPICS.logs.name
 
 
 async def backed_up(log: MemoryLog, folder: Path) -> BackupLog:
-    """Adds a run to a backup, and returns the backup as a log."""
     return BackupLog(folder, (await add_to_backup(log, TOPICS, folder)).manifest)
 
 

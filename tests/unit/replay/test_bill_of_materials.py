@@ -44,7 +44,6 @@ async def written(job: JobLog) -> MemoryLog:
 
 
 async def write_events(log: MemoryLog, records: Sequence[Record]) -> None:
-    """Appends records to the one partition of events."""
     for record in records:
         value = record.message.model_dump_json().encode()
         headers = list(record.envelope.headers.items())
@@ -54,7 +53,6 @@ async def write_events(log: MemoryLog, records: Sequence[Record]) -> None:
 
 
 async def bill(log: MemoryLog, version: int, model: str = MODEL) -> Json:
-    """Returns a bill, which JSON can hold."""
     found = await bill_of_materials(log, TOPICS, partial(find_stream, log, TOPICS), model, version)
     assert json.loads(json.dumps(found)) == found
     return found
@@ -133,7 +131,6 @@ async def test_a_reader_of_bills_reads_only_what_is_new(monkeypatch: pytest.Monk
 
 
 def _noted(begins: list[int], reader: Callable[[Mapping[TopicPartition, int]], Any], at: Any) -> Any:
-    """Returns a reader of a log, and notes where in the events it begins."""
     begins += [offset for (topic, _), offset in at.items() if topic == TOPICS.events.name]
     return reader(at)
 

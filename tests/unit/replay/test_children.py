@@ -17,7 +17,6 @@ GROUPS = [{"children": [{"name": "lr", "kind": "search", "spec": {}}]}]
 
 
 def batch_with_child() -> Told:
-    """Tells a batch whose child has ended; each event names its cause."""
     told = Told()
     told.tell(received())
     told.tell(accepted(), BatchStarted(command_id="c-1", batch=BatchSpec.model_validate({"groups": GROUPS})))

@@ -47,7 +47,6 @@ async def log(tmp_path: Path) -> ForgedLog:
 
 
 def outcomes(log: ForgedLog, name: str) -> tuple[dict[int, Outcome], dict[int, bytes]]:
-    """Returns the outcome of each event of a stream, and the state after it, as a service has them."""
     streams, found, states = Streams(AGGREGATES), dict[int, Outcome](), dict[int, bytes]()
     for entry in log._partition(TOPICS.events.name, partition_of(name, TOPICS.event_partitions)):
         record = decode(entry)

@@ -16,7 +16,6 @@ TOPICS = Topics()
 
 
 async def forgotten_log() -> MemoryLog:
-    """Returns a log with a stream that was forgotten, for readers without its key."""
     told, log = ended_search(), MemoryLog()
     forget(told)
     told.tell(*decided(told))

@@ -39,7 +39,6 @@ LATER_MS = 10_000_000
 
 
 def holders_of(told: Told) -> Holders:
-    """Returns who holds what, by the records of a log."""
     holders = Holders()
     for record in told.records:
         holders.take_event(record, record.message.model_dump_json().encode())
@@ -73,7 +72,6 @@ def test_what_no_stream_refers_to_is_collected_once_it_is_old_if_the_store_is_ou
 
 
 def encrypted_with(reference: ArtifactReference) -> Told:
-    """Tells an encrypted search that has saved an artifact and is over."""
     told = search_running(told=EncryptedTold(), max_trials=1)
     told.tell(suggested(0), submitted(0))
     told.tell(assigned())

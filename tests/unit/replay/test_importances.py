@@ -65,7 +65,6 @@ def test_ten_values_are_enough_nine_are_not_and_a_search_over_nothing_has_no_sha
 
 
 def test_a_correlation_has_a_sign_and_skips_what_is_no_number() -> None:
-    """S23."""
     random = Random(7)
     trials = [({**drawn(random)[0], "down": float(at)}, 10.0 - at) for at in range(40)]
     found, count = parameter_correlations(search_of([*trials, ({"down": 1.0}, None)]))
@@ -76,7 +75,6 @@ def test_a_correlation_has_a_sign_and_skips_what_is_no_number() -> None:
 
 
 def test_three_different_values_are_enough_for_a_correlation() -> None:
-    """S23."""
     with pytest.raises(TooFewTrialsError, match="s has 2 trials with a value; importances need 3"):
         parameter_correlations(search_of([({"x": 1}, 1.0), ({"x": 2}, 2.0), ({"x": 3}, None)]))
     with pytest.raises(EqualValuesError, match=r"all 5 trials of s have the value 0\.5"):

@@ -1,5 +1,3 @@
-"""Pictures of streams, and what changed between two of them."""
-
 import json
 
 from tests.unit.domain.given import (

@@ -48,7 +48,6 @@ async def written(log: MemoryLog, topics: Topics, stream: str, path: Path) -> Ex
 
 
 async def exported(told: Told, path: Path) -> MemoryLog:
-    """Writes what was told into a file; returns its log."""
     log = await empty()
     await tell(log, STREAM, told)
     await written(log, TOPICS, STREAM, path)

@@ -38,7 +38,6 @@ async def asked_of(told: Told, subject: str) -> Why:
 
 
 def waiting_trial() -> Told:
-    """Tells a search whose only trial waits for a device."""
     told = search_running(max_trials=1, concurrency=1)
     told.tell(suggested(0), submitted(0))
     return told

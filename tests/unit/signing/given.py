@@ -36,7 +36,6 @@ def beginning() -> list[Message]:
 
 
 def received(command_id: str = "c-1") -> list[Message]:
-    """Returns the decision that takes a command in."""
     source = Source(topic="trackside.commands", partition=0, offset=7)
     said = {"command_id": command_id, "command_type": "trackside.start-search.v1", "body": {}}
     more = {"digest": "0" * 64, "source": source, "publisher": "test", "rules": RULES}
@@ -74,7 +73,6 @@ class SignedPartition:
         return outcomes
 
     def decide(self, messages: Sequence[Message], stream: str = STREAM, **more: Any) -> list[Outcome]:
-        """Appends a signed decision."""
         return self.append(self.writer(**more).decision(stream, messages, topic=TOPIC))
 
     def about_keys(self, message: Message, signer: DecisionSigner | None = None) -> Outcome:
@@ -83,16 +81,13 @@ class SignedPartition:
         return self.append(writer.decision(KEYS, [message], topic=TOPIC))[0]
 
     def trust(self, key: DecisionSigner, role: str, worker_id: str = "", **more: Any) -> Outcome:
-        """Makes a key known."""
         return self.about_keys(trusted(key, role, worker_id, self.partition), **more)
 
     def revoke(self, key: DecisionSigner, **more: Any) -> Outcome:
-        """Revokes a key."""
         revoked = KeyRevoked(topic=TOPIC, partition=self.partition, key_id=key.key_id)
         return self.about_keys(revoked, **more)
 
     def set_mode(self, mode: SignatureMode, **more: Any) -> Outcome:
-        """Requires signatures, or no longer."""
         trust = self.streams.trust_in(self.partition)
         number = 1 if trust is None else len(trust.modes) + 1
         changed = SignatureModeChanged(topic=TOPIC, partition=self.partition, number=number, mode=mode)
@@ -100,7 +95,6 @@ class SignedPartition:
 
     @property
     def stream(self) -> Stream:
-        """The stream as it is now."""
         found = self.streams.find(STREAM)
         assert found is not None
         return found
@@ -115,7 +109,6 @@ def trusted(
 
 
 def decoded(entry: Entry) -> Record:
-    """Decodes an entry that is ours."""
     record = decode(entry)
     assert record is not None
     return record
@@ -130,6 +123,5 @@ def requiring() -> SignedPartition:
 
 
 def with_header(record: Outgoing, name: str, octets: bytes) -> Outgoing:
-    """Returns a record with another header."""
     headers = [*(each for each in record.headers if each[0] != name), (name, octets)]
     return replace(record, headers=headers)

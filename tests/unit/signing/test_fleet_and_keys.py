@@ -21,8 +21,6 @@ FLEET = Topics().fleet.name
 
 
 class SignedFleet:
-    """The topic of the fleet as one reader folds it."""
-
     def __init__(self) -> None:
         self.state = Fleet()
         self.root, self.w1 = new_signer(), new_signer()

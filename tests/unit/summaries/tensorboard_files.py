@@ -1,5 +1,3 @@
-"""What TensorBoard's own reader finds in a file, to compare with ours."""
-
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,6 @@ def values_of_tensorboard(path: Path) -> list[Any]:
 
 
 def scalars_of(pieces: list[Piece]) -> Points:
-    """Returns (step, milliseconds, value) of each scalar by tag."""
     columns: dict[str, Columns] = {}
     for piece in pieces:
         for segment in piece.decoded.segments:
@@ -55,12 +52,10 @@ def scalars_of(pieces: list[Piece]) -> Points:
 
 
 def items_of(pieces: list[Piece]) -> list[Any]:
-    """Returns the items of a file in their order."""
     return [item for piece in pieces for segment in piece.decoded.segments for item in segment.items]
 
 
 def only_file(folder: Path) -> Path:
-    """Returns the one event file of a folder."""
     (path,) = folder.glob("events.out.tfevents.*")
     return path
 
@@ -73,5 +68,4 @@ def same(first: Points, second: Points) -> bool:
 
 
 def whole(path: Path) -> list[Piece]:
-    """Returns all pieces of a file."""
     return list(read(str(path)))

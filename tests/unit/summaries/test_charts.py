@@ -27,7 +27,6 @@ def curve(name: str, values: list[float] | NDArray[Any], positions: NDArray[Any]
 
 
 def plot_of(lines: list[str]) -> list[str]:
-    """The rows of the plot, without the value axis."""
     return [re.split("[│┤]", line, maxsplit=1)[1] for line in lines if re.search("[│┤]", line)]
 
 

@@ -27,7 +27,6 @@ TRAIN = TrainLineage(
 
 
 def items_of(*events: LineageEvent) -> list[SummaryItem]:
-    """Returns what a file with these records holds."""
     file = BytesIO(b"".join(frame(event.SerializeToString()) for event in (VERSION, *events)))
     pieces = list(read_from(file, 0, LineageDecoder()))
     assert [piece.problem for piece in pieces] == [None]
@@ -35,7 +34,6 @@ def items_of(*events: LineageEvent) -> list[SummaryItem]:
 
 
 def values_of(*events: LineageEvent) -> dict[str, object]:
-    """Returns the hyper-parameters of a file with these records."""
     found: dict[str, object] = {}
     for item in items_of(*events):
         assert isinstance(item.value, HParams)

@@ -1,5 +1,3 @@
-"""What is written to event files is what TensorBoard reads."""
-
 from pathlib import Path
 
 import numpy as np

@@ -17,13 +17,10 @@ NO_DATABASE = Database("postgresql://nowhere")
 
 
 class Failures:
-    """Keeps the failures that are reported."""
-
     def __init__(self) -> None:
         self.found: list[tuple[str, str]] = []
 
     async def report(self, name: str, error: Exception) -> None:
-        """Notes one."""
         self.found.append((name, repr(error)))
 
 
@@ -76,7 +73,6 @@ async def test_an_updater_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_registering_an_updater_twice_runs_it_once() -> None:
-    """S2."""
     calls: list[frozenset[str]] = []
     called = asyncio.Event()
 

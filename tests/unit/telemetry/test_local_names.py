@@ -1,5 +1,3 @@
-"""Which Host headers a service on loopback answers."""
-
 from trackside.telemetry.local_names import is_local, is_local_name
 
 

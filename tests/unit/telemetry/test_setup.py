@@ -189,8 +189,6 @@ def test_a_line_with_a_traceback_has_no_local_variable_and_no_password(json_logs
 
 
 class Settings:
-    """Settings as they print themselves."""
-
     def __str__(self) -> str:
         return f"Settings(dsn={DSN})"
 

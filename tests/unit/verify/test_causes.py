@@ -27,7 +27,6 @@ def history(*causes: str) -> list[Record]:
 
 
 def found(records: Sequence[Record], *, whole: bool = True) -> tuple[list[str], int]:
-    """Returns what is wrong with the causes of records, and how many were checked."""
     verifier = Verifier(whole=whole)
     for record in records:
         verifier.take(record)

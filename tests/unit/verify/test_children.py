@@ -1,5 +1,3 @@
-"""INV-19 and INV-12 of children, in logs of which a broken fold applies everything."""
-
 from functools import partial
 from typing import Any
 

@@ -77,7 +77,6 @@ class Worker:
         self.say(AttemptEnded(**token(task), end=AttemptEnd.FINISHED), number=number)
 
     def draw(self) -> int:
-        """Draws the next number."""
         self.numbered += 1
         return self.numbered
 
@@ -91,7 +90,6 @@ class Worker:
         self.events.append((record, use))
 
     def checks(self, events: Iterable[tuple[Record, tuple[Any, ...]]] | None = None) -> ResourceChecks:
-        """Returns the checks, after the events in this order."""
         checks = ResourceChecks(Findings())
         for record, use in self.events if events is None else events:
             if use:
@@ -101,7 +99,6 @@ class Worker:
 
     @property
     def found(self) -> list[str]:
-        """What is found in the end."""
         checks = self.checks()
         checks.finish()
         return messages(checks)

@@ -24,7 +24,6 @@ def ended(signer: DecisionSigner | None) -> Outgoing:
 
 
 def findings(log: SignedPartition) -> list[str]:
-    """Returns the invariants that the records of the partition violate."""
     verifier = Verifier()
     for entry in log.entries:
         verifier.take(decoded(entry))

@@ -58,8 +58,6 @@ OF_STREAMS = {"INV-1", "INV-2", "INV-3", "INV-5", "INV-6", "INV-8", "INV-10", "I
 
 
 class Clock:
-    """A clock that a test sets, in ms."""
-
     def __init__(self) -> None:
         self.ms = 1_000_000
 
@@ -83,7 +81,6 @@ async def plant(log: MemoryLog, stream: str, planned: Iterable[Decision]) -> Non
 
 
 def lax(*kinds: type) -> Fold:
-    """Returns a fold with a mutant: events of these kinds always count."""
     return mutants.lax(lambda record: isinstance(record.message, kinds))
 
 

@@ -63,7 +63,6 @@ class SimulatedLog:
 
 
 def simulated_log(seed: int, scenario: str = "search") -> SimulatedLog:
-    """Runs a simulation, and notes the order of its appends."""
     scenarios: dict[str, Any] = {"scenario": BatchScenario} if scenario == "batch" else {}
     simulation = Simulation(seed, SimulationConfig(trials=TRIALS, **scenarios))
     order, on_append = list[TopicPartition](), simulation.log.on_append
@@ -84,7 +83,6 @@ def simulated_log(seed: int, scenario: str = "search") -> SimulatedLog:
 
 @cache
 def honest_log(seed: int, scenario: str) -> SimulatedLog:
-    """Returns the log of a simulation that is made once."""
     log = simulated_log(seed, scenario)
     assert log.simulation.result.violations == []
     return log
@@ -99,7 +97,6 @@ def log_with_overlaps(seed: int) -> SimulatedLog:
 
 
 def places_of(report: VerificationReport) -> set[Violation]:
-    """Returns where violations are."""
     return {(each.invariant, each.topic, each.partition, each.offset) for each in report.findings}
 
 

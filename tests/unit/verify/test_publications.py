@@ -54,7 +54,6 @@ def verifier(*, published: bool = True) -> Verifier:
 
 
 def found(made: Verifier, *records: Record) -> list[str]:
-    """Returns what is found of the publications of records."""
     for each in records:
         made.take(each)
     return [each.message for each in made.finish() if each.invariant == "INV-8"]

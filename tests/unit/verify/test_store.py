@@ -29,7 +29,6 @@ def store(tmp_path: Path) -> Store:
 
 
 def held_by(told: Told) -> HeldArtifacts:
-    """Returns what the records of a log hold."""
     held, streams = HeldArtifacts(), Streams(AGGREGATES)
     for record in told.records:
         outcome = streams.fold(record)[1]
@@ -38,7 +37,6 @@ def held_by(told: Told) -> HeldArtifacts:
 
 
 def found(told: Told, store: Store, *, digests: bool = False) -> list[str]:
-    """Returns what is said of the artifacts of a log and a store."""
     report, calls = VerificationReport(skipped=dict(NEEDS_STORE)), list[tuple[int, int]]()
     held = held_by(told).stored()
     verify_store(report, held, store, digests=digests, on_progress=lambda *done: calls.append(done))

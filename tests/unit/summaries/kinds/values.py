@@ -1,5 +1,3 @@
-"""Values of every kind, for property tests."""
-
 import re
 from typing import Any
 

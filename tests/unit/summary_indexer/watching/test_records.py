@@ -1,5 +1,3 @@
-"""How points and other values of files become records of the log."""
-
 import json
 import math
 
@@ -33,7 +31,6 @@ def through_json(messages: list[MetricPointsReported]) -> list[MetricPointsRepor
 
 
 def test_each_session_has_a_number_of_its_own_and_what_is_not_finite_is_named() -> None:
-    """S17."""
     columns = Columns([5, 6, 1, 2], [0] * 4, [1.0, 2.0, 3.0, 4.0], restarts=1, falls=[2])
     found = points_of(list(point_messages(JOB, 3, decoded(loss=columns), TagLimit())))
     first, second = (30_001, "loss"), (30_002, "loss")
