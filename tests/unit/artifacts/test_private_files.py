@@ -29,9 +29,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_that_only_its_owner_may_use_is_read_and_others_are_refused_with_what_mends_them(
-    path: Path,
-) -> None:
+def test_a_file_that_only_its_owner_may_use_is_read_and_others_are_refused_with_a_remedy(path: Path) -> None:
     for mode in (0o600, 0o400, 0o700):
         path.chmod(mode)
         check_private(path)

@@ -98,8 +98,7 @@ def test_every_status_has_a_colour() -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
 def test_every_panel_has_a_unit_a_description_and_a_place_of_its_own(board: dict[str, Any]) -> None:
-    """A board is in the model of Grafana 9.4."""
-    assert board["schemaVersion"] == 37
+    assert board["schemaVersion"] == 37, "a board is in the model of Grafana 9.4"
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
     taken: set[tuple[int, int]] = set()
     for panel in panels(board):
@@ -126,9 +125,7 @@ def test_the_columns_of_a_table_fit_its_panel_on_a_screen_of_1600_pixels(board: 
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
-def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_exactly_that_one(
-    board: dict[str, Any],
-) -> None:
+def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_just_that_one(board: dict[str, Any]) -> None:
     boxes = {
         found["uid"]: {variable["name"]: variable for variable in found["templating"]["list"]}
         for found in BOARDS
@@ -172,7 +169,7 @@ def test_a_link_to_another_board_leads_to_one_that_exists(board: dict[str, Any])
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
-def test_what_is_chosen_is_quoted_in_sql(board: dict[str, Any]) -> None:
+def test_what_is_chosen_is_quoted_in_sql_and_postgres_can_read_every_macro(board: dict[str, Any]) -> None:
     known = {variable["name"] for variable in board["templating"]["list"]}
     for target in targets(board):
         assert set(re.findall(r"\$\{?(\w+)", target.text)) - BUILT_IN <= known, target.name
@@ -180,10 +177,6 @@ def test_what_is_chosen_is_quoted_in_sql(board: dict[str, Any]) -> None:
             for name in known:
                 assert not re.search(rf"\${name}\b|\${{{name}}}", target.text), target.name
 
-
-@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
-def test_a_macro_has_arguments_that_the_postgres_plugin_can_read(board: dict[str, Any]) -> None:
-    """Its arguments end at the first parenthesis and are separated by commas, of whatever they are part."""
-    for target in targets(board):
+        # The plugin ends the arguments of a macro at the first parenthesis and separates them by commas.
         for arguments in re.findall(r"\$__(?:timeFilter|timeGroup)\(([^)]*)\)", target.text):
             assert re.fullmatch(r"\w+(, \$__interval)?", arguments), target.name

@@ -99,9 +99,7 @@ def test_the_board_of_a_batch_names_what_did_not_finish_or_can_not_run_and_its_p
     assert BATCH.view.progress(stream_of(board)).line == f"{counted}; at group-2 (2 of 2 groups)"
 
 
-def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_batch_with_unfinished_tasks_is_a_failure_for_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
     stream = stream_of(seen(list(eventful_batch("tasks")), "tasks"))
     with pytest.raises(CommandFailed, match="tasks: 2 of its tasks did not finish"):
         follow.print_end(stream, as_json=False)
@@ -151,9 +149,7 @@ def attempt(**more: object) -> ViewRow:
     return fields | more
 
 
-def test_t22_result_columns_are_all_scalars_that_any_task_has_and_what_failed_has_its_stage_and_message() -> (
-    None
-):
+def test_t22_result_columns_are_all_scalars_of_any_task_and_what_failed_has_its_stage_and_message() -> None:
     rows = [
         task("a", objective=0.5, result={"zeta": 1, "alpha": 2.5, "curve": [1, 2]}),
         task("b", result={"note": "x", "nested": {"a": 1}, "ok": True}),

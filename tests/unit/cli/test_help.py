@@ -109,9 +109,7 @@ def test_every_option_and_argument_is_explained() -> None:
     assert unexplained == []
 
 
-def test_help_names_every_state_of_tasks_and_the_version(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_help_names_every_state_of_tasks_and_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["tasks", "--help"]) == 0
     text = capsys.readouterr().out
     assert all(state.value in text for state in TaskState)

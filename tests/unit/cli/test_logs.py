@@ -118,9 +118,7 @@ async def test_missing_lines_are_counted_where_they_are_missing(written: TaskStr
     assert {(item["task_id"], item["attempt"], item["source"]) for item in found} == {(TASK, 1, "stdout")}
 
 
-async def test_lines_sent_twice_are_shown_once_and_for_each_placement(
-    written: TaskStream, screen: Screen
-) -> None:
+async def test_lines_sent_twice_are_shown_once_a_placement(written: TaskStream, screen: Screen) -> None:
     await written.runs()
     for _ in range(2):
         await written.lines(1, "one", message_id="m-1")
@@ -176,7 +174,7 @@ async def test_a_task_without_lines_says_so(written: TaskStream, screen: Screen)
     assert (await screen.shown(), screen.err) == ([], "digits-1.0 has written nothing\n")
 
 
-async def test_lines_that_have_expired_are_an_error_and_are_said_beside_those_kept(
+async def test_lines_that_have_expired_are_told_of(
     written: TaskStream, screen: Screen, log: ExpiringLog
 ) -> None:
     await second_try(written)

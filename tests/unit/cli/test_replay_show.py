@@ -82,9 +82,7 @@ def test_a_change_is_written_field_by_field() -> None:
     assert "    status: SUCCEEDED" in first
 
 
-def test_a_rate_has_few_digits_and_there_is_no_bar_without_a_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_rate_has_few_digits_and_only_a_terminal_has_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert [rate(12.4), rate(9_999), rate(42_387)] == ["12/s", "9999/s", "42k/s"]
     with progress_of("reading") as told:
         told(1, 2)

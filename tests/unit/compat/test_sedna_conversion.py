@@ -246,9 +246,7 @@ def line_of(text: str, files: dict[str, bytes]) -> int:
         ({"name": "a..b"}, "$.metadata.name", "bad_identifier", "name: a..b"),
     ],
 )  # fmt: skip
-def test_a_job_that_is_not_valid_is_refused_at_its_line(
-    changes: dict[str, str], path: str, code: str, text: str
-) -> None:
+def test_a_bad_job_is_refused_at_its_line(changes: dict[str, str], path: str, code: str, text: str) -> None:
     files = whole(**changes)
     [(line, at, found)] = problems(files)
     assert (at, found) == (path, code)

@@ -124,9 +124,7 @@ class Scores:
         self.factor = float(Path(model_url).read_text())
 
 
-def test_fit_is_train_and_its_unknown_options_are_left_out(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fit_is_train_and_unknown_options_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     give(monkeypatch, MODEL_NAME="factor.txt")
     options: dict[str, Any] = {"epochs": 2, "colour": "red", "post_process": lambda it: it.factor}
     assert IncrementalLearning(Scores).train([1.0, 2.0], valid_data=[3.0], **options) == 6.0
@@ -171,9 +169,7 @@ def test_a_callback_makes_metrics_which_are_json(folder: Path) -> None:
         plain_metrics({"a": "much"})
 
 
-def test_an_inference_has_the_answer_and_whether_it_is_hard(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_inference_has_an_answer_and_may_be_hard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """I40."""
     write(folder, model="0.5")
     learning = IncrementalLearning(Scores)
@@ -234,9 +230,7 @@ class Additive(Scores):
             self.factor += float(line)
 
 
-def test_a_model_is_taken_between_two_answers_and_one_that_cannot_be_loaded_changes_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_taken_whole_between_two_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """I28."""
     channel = InstructedChannel()
     trial.connect(channel)

@@ -102,9 +102,7 @@ def test_a_viewer_changes_nothing(tmp_path: Path, role: str, status: int) -> Non
         assert client.post(path, headers={**CHANGES, **bearer(role)}).status_code == status
 
 
-def test_a_session_has_the_role_that_the_file_has_now_a_broken_one_lets_no_user_in(
-    tmp_path: Path,
-) -> None:
+def test_a_session_has_the_role_that_the_file_has_now_a_broken_one_lets_no_user_in(tmp_path: Path) -> None:
     client, sessions = with_tokens(tmp_path)
     cookie = sessions.text(User("admin", Role.ADMIN))
     client.cookies.set(COOKIE, cookie)
@@ -144,9 +142,7 @@ def test_the_role_of_a_user_of_an_issuer(claims: dict[str, object], default: str
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "trackside.example.org"])
-def test_beyond_loopback_a_login_is_needed_and_for_an_issuer_the_secret_of_the_console(
-    host: str,
-) -> None:
+def test_beyond_loopback_a_login_is_needed_and_for_an_issuer_the_secret_of_the_console(host: str) -> None:
     with pytest.raises(
         ValidationError, match="TRACKSIDE_CONSOLE_TOKENS_FILE or TRACKSIDE_CONSOLE_OIDC_ISSUER"
     ):

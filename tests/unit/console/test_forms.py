@@ -158,9 +158,7 @@ def test_bounds_and_description_are_the_help_of_an_input() -> None:
         ({"type": "number"}, None, None),
     ],
 )
-def test_numbers_have_the_limits_of_the_schema(
-    schema: Json, lowest: float | None, highest: float | None
-) -> None:
+def test_numbers_have_limits_of_the_schema(schema: Json, lowest: float | None, highest: float | None) -> None:
     (made,) = schema_inputs("parameters", {"n": schema})
     assert (made.lowest, made.highest) == (lowest, highest)
 

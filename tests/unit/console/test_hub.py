@@ -30,9 +30,7 @@ async def test_a_subscription_gathers_what_has_changed_since_it_was_read() -> No
     assert not hub.is_full
 
 
-def test_only_pages_of_streams_that_changed_are_rendered_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_pages_of_streams_that_changed_are_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub(limit=1)
     hub.publish(frozenset({"a"}))
     rendered_at = hub.version

@@ -100,9 +100,7 @@ def test_every_attribute_of_a_draft_is_in_the_envelope() -> None:
     ],
     ids=["extensions", "doubled content-type", "capitals", "no bytes"],
 )
-def test_headers_and_fields_that_we_do_not_need_are_passed_over(
-    extra: list[tuple[str, bytes | None]],
-) -> None:
+def test_headers_and_fields_of_no_use_are_passed_over(extra: list[tuple[str, bytes | None]]) -> None:
     _, value, headers = encode(DRAFT)
     fewer = [header for header in headers if header[0] != "content-type"]
     for found in ([*extra, *headers], [*headers, *extra], fewer):

@@ -214,9 +214,7 @@ def test_ordinary_names_do_not_look_like_secrets(text: str) -> None:
         ({"ce_source": b"sk-" + b"a" * 30}, "secret_suspected", "$source"),
     ],
 )
-def test_attributes_that_are_missing_or_bad_are_refused(
-    changed: dict[str, bytes | None], code: str, path: str
-) -> None:
+def test_bad_or_no_attributes_are_refused(changed: dict[str, bytes | None], code: str, path: str) -> None:
     assert problem(read(b"{}", **changed)) == (code, path)
 
 
@@ -250,8 +248,7 @@ def test_a_structured_command_with_bad_attributes_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "code"),
-    [(b"AKIAABCDEFGHIJKLMNOP", "secret_suspected"), (b"a\0b", "nul_character")],
+    ("key", "code"), [(b"AKIAABCDEFGHIJKLMNOP", "secret_suspected"), (b"a\0b", "nul_character")]
 )
 def test_a_key_that_cannot_be_kept_is_refused_without_an_echo(key: bytes, code: str) -> None:
     for partitionkey, stream in ((None, "c-1"), (b"digits-1", "digits-1")):

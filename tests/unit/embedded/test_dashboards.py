@@ -48,9 +48,7 @@ def addresses(folder: Path, password: str = AWKWARD) -> DashboardAddresses:
     return DashboardAddresses({"worker": 20_001, "worker-2": 20_002}, 20_003, 20_004, dsn)
 
 
-def test_a_prometheus_of_an_archive_is_found_and_a_wrong_folder_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_prometheus_of_an_archive_is_found_and_a_wrong_folder_refused(tmp_path: Path) -> None:
     assert (find_prometheus(DashboardSettings()), find_grafana(DashboardSettings())) == (None, None)
     with pytest.raises(StackError, match="TRACKSIDE_PROMETHEUS_HOME"):
         find_prometheus(DashboardSettings(prometheus_home=str(tmp_path)))
@@ -65,9 +63,7 @@ def test_a_grafana_of_an_archive_is_found_by_its_home(tmp_path: Path, name: str,
     assert found is not None and (found.argv, found.home) == ([str(server), *command], tmp_path)
 
 
-def test_a_grafana_on_path_is_found_through_a_link_and_one_without_its_home_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grafana_on_path_is_found_with_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = program(home_of_grafana(tmp_path / "home") / "bin" / "grafana")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "grafana").symlink_to(server)
@@ -87,9 +83,7 @@ def test_a_retention_that_is_no_size_or_too_small_is_refused(size: str) -> None:
         DashboardSettings(prometheus_retention_size=size)
 
 
-def test_a_password_of_any_characters_reaches_grafana_in_the_sources_that_boards_name(
-    tmp_path: Path,
-) -> None:
+def test_a_password_of_any_characters_reaches_grafana_in_the_sources_that_boards_name(tmp_path: Path) -> None:
     template = yaml.safe_load((PROVISIONED / "datasources" / "trackside.yaml").read_text())
     (_, postgres) = expanded(data_sources(template, addresses(tmp_path)))["datasources"]
     assert postgres["secureJsonData"]["password"] == AWKWARD

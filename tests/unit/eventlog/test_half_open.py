@@ -62,9 +62,7 @@ async def test_who_is_told_to_stop_while_a_broker_is_silent_closes_the_connectio
         await broker.left.wait()
 
 
-async def test_who_loses_patience_with_a_silent_broker_closes_the_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_loses_patience_with_a_silent_broker_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "ANSWER_S", 0.2)
     async with silent() as (broker, bootstrap), KafkaLog(bootstrap, "test") as log, asyncio.timeout(60):
         with pytest.raises(TransientError):

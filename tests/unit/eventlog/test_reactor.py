@@ -126,9 +126,7 @@ def reactor(service: ServiceContext, decider: CountingDecider) -> Reactor:
 
 
 async def run(
-    log: MemoryLog,
-    instances: int,
-    made: Callable[[ServiceContext, CountingDecider], Reactor] = reactor,
+    log: MemoryLog, instances: int, made: Callable[[ServiceContext, CountingDecider], Reactor] = reactor
 ) -> list[CountingDecider]:
     await log.ensure([TOPIC])
     services = [ServiceContext.on(log, Topics(), "dispatcher", str(at)) for at in range(instances)]

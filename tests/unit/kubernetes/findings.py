@@ -253,15 +253,7 @@ def of_single_instances(manifests: list[Manifest]) -> Iterator[str]:
             yield f"{name_of(workload)}: its name and TRACKSIDE_{service}_STANDBY don't agree"
 
 
-CHECKS = (
-    of_variables,
-    of_settings,
-    of_containers,
-    of_volumes,
-    of_selectors,
-    of_labels,
-    of_single_instances,
-)
+CHECKS = (of_variables, of_settings, of_containers, of_volumes, of_selectors, of_labels, of_single_instances)
 
 
 def findings(manifests: list[Manifest]) -> list[str]:

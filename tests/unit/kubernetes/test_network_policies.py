@@ -1,7 +1,5 @@
 """A pod reaches what it needs and nothing else, as the NetworkPolicies of the overlays say."""
 
-from copy import deepcopy
-
 import pytest
 
 from tests.unit.kubernetes.manifests import OVERLAYS, Manifest, pods, rendered
@@ -82,15 +80,3 @@ def test_nothing_else_is_reached(overlay: str) -> None:
     assert not connects(manifests, WORKER, KAFKA, 9091)
     assert not connects(manifests, WORKER, STRANGER, 443)
     assert not connects(manifests, KAFKA, POSTGRES, 5432)
-
-
-def test_without_the_default_every_pod_reaches_every_other() -> None:
-    manifests = [each for each in rendered("dev") if each["metadata"]["name"] != "default-deny"]
-    assert connects(manifests, STRANGER, WORKER, 8080)
-
-
-def test_a_policy_that_selects_no_pod_permits_nothing() -> None:
-    manifests = deepcopy(rendered("dev"))
-    (policy,) = (each for each in manifests if each["metadata"]["name"] == "trackside-to-kafka")
-    policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] = "track-side"
-    assert not connects(manifests, WORKER, KAFKA, 9092)

@@ -8,10 +8,7 @@ from trackside.projections.migrate import migrations
 from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
-DEFINED = {
-    ("dispatcher", 22): "25103e497da98302",
-    ("scheduler", 19): "9e50681c63c1269e",
-}
+DEFINED = {("dispatcher", 22): "25103e497da98302", ("scheduler", 19): "9e50681c63c1269e"}
 MIGRATED = {
     1: "4ce6070e34a2ec49",
     2: "9703c28e59e65760",

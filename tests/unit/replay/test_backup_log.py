@@ -79,9 +79,7 @@ async def test_a_backup_has_no_records_before_a_gap_or_other_topics(log: MemoryL
         await backup.publish(LOGS, 1, Outgoing(b"t", b"four", []))
 
 
-async def test_no_record_of_a_backup_is_left_out_if_keys_cannot_be_read_for_a_while(
-    log: MemoryLog, tmp_path: Path
-) -> None:
+async def test_no_record_is_left_out_while_keys_cannot_be_read(log: MemoryLog, tmp_path: Path) -> None:
     pair = new_key_pair()
     writer = RecordWriter("dispatcher", "1")
     events = TOPICS.events.name

@@ -133,9 +133,7 @@ async def test_what_only_a_forger_has_written_is_no_stream(log: ForgedLog, tmp_p
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["", "again"])
-async def test_an_exported_stream_has_what_counts_and_folds_to_the_same_state_without_the_keys(
-    log: ForgedLog, tmp_path: Path, name: str
-) -> None:
+async def test_an_export_folds_to_the_same_without_keys(log: ForgedLog, tmp_path: Path, name: str) -> None:
     elsewhere, path = MemoryLog(Clock()), tmp_path / "file"
     await elsewhere.ensure(ELSEWHERE.shared)
     recorded = await find_stream(log, TOPICS, "two")

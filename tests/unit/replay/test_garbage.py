@@ -148,9 +148,7 @@ def three_checkpoints(store: Store, told: Told) -> list[ArtifactReference]:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_a_checkpoint_that_its_rule_does_not_keep_is_forgotten_then_deleted(
-    store: Store, is_over: bool
-) -> None:
+def test_a_checkpoint_that_no_rule_keeps_is_forgotten_then_deleted(store: Store, is_over: bool) -> None:
     told = task_active(concurrency=1, max_trials=1)
     first, second, third = three_checkpoints(store, told)
     if is_over:

@@ -81,9 +81,7 @@ async def test_a_file_that_is_not_whole_is_passed_over(log: MemoryLog, cache: St
     assert later.cached == 0
 
 
-async def test_old_files_make_room(
-    log: MemoryLog, cache: StateCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_old_files_go_first(log: MemoryLog, cache: StateCache, monkeypatch: pytest.MonkeyPatch) -> None:
     await looks(log, [NOW], cache)
     assert len(files(cache)) > 2
     monkeypatch.setattr(state_cache, "MAX_BYTES", files(cache)[-1].stat().st_size + 1)

@@ -117,9 +117,7 @@ def named(task: str) -> str:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_a_history_with_much_that_is_late_or_doubled_survives_too(
-    elsewhere: MemoryLog, tmp_path: Path, seed: int
-) -> None:
+async def test_what_is_late_or_doubled_survives_too(elsewhere: MemoryLog, tmp_path: Path, seed: int) -> None:
     log = await exported(Chance(Random(seed)).history(250), tmp_path / "f")
     await imported(elsewhere, tmp_path / "f")
     before, after = await find_stream(log, TOPICS, STREAM), await find_stream(elsewhere, ELSEWHERE, STREAM)
@@ -138,9 +136,7 @@ async def test_waits_that_rest_on_append_times_stay_as_they_are(elsewhere: Memor
     assert 0 < task.not_before_ms <= task.attempt.assigned_ms < 1_800_000_000_000
 
 
-async def test_a_name_by_which_a_retry_waits_too_long_is_refused(
-    elsewhere: MemoryLog, tmp_path: Path
-) -> None:
+async def test_a_name_by_which_retries_wait_too_long_is_refused(elsewhere: MemoryLog, tmp_path: Path) -> None:
     """The wait of 20 ms is drawn from 18 to 22, by the task's name; the retry was placed after 20."""
     await exported(waiting_retry(backoff_s=0.02), tmp_path / "f")
     refused = []
@@ -166,9 +162,7 @@ def waiting_retry(backoff_s: float) -> Told:
     return told
 
 
-async def test_an_import_writes_nothing_for_services(
-    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path
-) -> None:
+async def test_an_import_starts_nothing(log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path) -> None:
     """Whatever is unfinished in it stays so: no command is answered, no task placed."""
     await written(log, TOPICS, "going", tmp_path / "f")
     before = {topic.name: await elsewhere.ends(topic.name) for topic in ELSEWHERE.shared}

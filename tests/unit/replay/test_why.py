@@ -57,9 +57,7 @@ SUBJECTS = [
 
 
 @pytest.mark.parametrize(("stream", "subject"), SUBJECTS)
-async def test_every_chain_begins_with_a_command_without_gap(
-    log: MemoryLog, stream: str, subject: str
-) -> None:
+async def test_every_chain_has_no_gap_from_its_command(log: MemoryLog, stream: str, subject: str) -> None:
     found = await asked(log, stream, subject)
     known = {step.offset: step for step in (*found.causes, *found.own)}
     for step in (*found.causes, *found.own, *found.then):

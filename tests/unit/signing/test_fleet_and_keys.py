@@ -62,8 +62,7 @@ def test_a_private_key_is_read_from_its_file_unless_others_can_read_it(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
-    [(None, "No such file"), (b"no key", "no private key in PEM"), (b"", "in PEM")],
+    ("text", "reason"), [(None, "No such file"), (b"no key", "no private key in PEM"), (b"", "in PEM")]
 )
 def test_a_file_without_a_private_key_is_refused(text: bytes | None, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "dispatcher.key"

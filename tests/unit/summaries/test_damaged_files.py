@@ -81,9 +81,7 @@ def test_reading_on_remembers_the_plugins_of_the_records_before(tmp_path: Path) 
     ]
 
 
-def test_records_longer_than_a_piece_are_read_and_those_that_are_too_long_are_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_records_are_read_and_huge_ones_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = record("note", 9, 0, TextRows(["x" * 1000]))
     path = written(tmp_path, FILE + long + RECORDS[1])
     pieces = list(read(str(path), longest=500))

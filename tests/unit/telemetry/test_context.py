@@ -97,9 +97,7 @@ def test_a_kind_and_links_are_exported(exported: InMemorySpanExporter) -> None:
     assert (trial.start_time, trial.end_time, trial.parent) == (1, 2, None)
 
 
-def test_an_exception_goes_on_and_is_recorded_on_its_span_without_a_secret(
-    exported: InMemorySpanExporter,
-) -> None:
+def test_an_exception_goes_on_and_is_on_its_span_without_a_secret(exported: InMemorySpanExporter) -> None:
     with pytest.raises(ValueError, match="hunter2"), context.start("connect"):
         raise ValueError(f"no database at {DSN}")
     (span,) = exported.get_finished_spans()

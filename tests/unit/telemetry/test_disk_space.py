@@ -18,9 +18,7 @@ def limits_around(folder: Path, above_bytes: int) -> DiskLimits:
     return DiskLimits(100.0, max(0, found.f_bavail * found.f_frsize + above_bytes))
 
 
-def test_a_disk_with_less_room_than_the_limit_is_low_and_reported_once_with_folder_and_amounts(
-    tmp_path: Path,
-) -> None:
+def test_a_disk_with_less_room_than_its_limit_is_reported_once_with_folder_and_sizes(tmp_path: Path) -> None:
     assert DiskWatch([tmp_path], DiskLimits(100.0, 0)).check() == ""
     assert write_obstacle(tmp_path / "not" / "there") == "", "the folder above decides"
     (tmp_path / "below").mkdir()
@@ -65,9 +63,7 @@ def test_a_disk_without_inodes_is_low_and_can_not_be_written(tmp_path: Path) -> 
         )
 
 
-def test_a_full_disk_can_not_be_written_and_a_nearly_full_one_has_too_little_for_a_server(
-    tmp_path: Path,
-) -> None:
+def test_a_full_disk_can_not_be_written_and_a_nearly_full_one_can_not_hold_a_server(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "100m") as disk:
         assert write_obstacle(disk.folder) == ""
         disk.fill(leave_bytes=20 * MIB)

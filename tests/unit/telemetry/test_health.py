@@ -50,9 +50,7 @@ async def test_a_service_whose_loop_runs_is_healthy_before_it_is_ready(port: int
     assert (ready.status, ready.json()["ready"]) == (503, False)
 
 
-async def test_a_ready_service_tells_its_lag_by_topic_and_whether_its_disk_is_low(
-    port: int, state: Health
-) -> None:
+async def test_a_ready_service_tells_its_lag_by_topic_and_a_low_disk(port: int, state: Health) -> None:
     state.ready = True
     state.set_lag("trackside.events", 0.25)
     reply = await get(port, "/ready?verbose=1")
@@ -65,9 +63,7 @@ async def test_a_ready_service_tells_its_lag_by_topic_and_whether_its_disk_is_lo
     assert "disk_low" not in (await get(port, "/ready")).json()
 
 
-async def test_a_service_cut_off_from_the_log_says_since_when_and_is_not_ready(
-    port: int, state: Health
-) -> None:
+async def test_a_service_cut_off_from_the_log_is_not_ready_and_says_since(port: int, state: Health) -> None:
     times = iter([datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) + timedelta(seconds=n) for n in range(9)])
     state.now = lambda: next(times)
     state.ready = True
@@ -80,9 +76,7 @@ async def test_a_service_cut_off_from_the_log_says_since_when_and_is_not_ready(
     assert (await get(port, "/ready")).status == 200
 
 
-async def test_metrics_are_in_the_text_format_and_openmetrics_for_those_that_ask_for_it(
-    port: int, state: Health
-) -> None:
+async def test_metrics_are_in_the_text_format_and_in_openmetrics_if_asked(port: int, state: Health) -> None:
     state.ready = True
     state.set_lag("trackside.fleet", 1.5)
     reply = await get(port, "/metrics")

@@ -128,9 +128,7 @@ def test_a_sampler_that_is_none_is_refused_by_name() -> None:
             share(sampler, argument)
 
 
-def test_lines_go_to_a_collector_if_asked_with_their_span_and_without_secrets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_lines_go_to_a_collector_if_asked_with_span_and_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     with otlp_receiver() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
         monkeypatch.setenv("OTEL_LOGS_EXPORTER", "otlp")
@@ -148,9 +146,7 @@ def test_lines_go_to_a_collector_if_asked_with_their_span_and_without_secrets(
     assert (span.trace, span.id, span.name) == (*traceparent.split("-")[1:3], "run task")
 
 
-async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_collector_that_never_answers_holds_no_shutdown_back(monkeypatch: pytest.MonkeyPatch) -> None:
     released = asyncio.Event()
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

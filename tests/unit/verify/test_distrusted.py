@@ -34,9 +34,7 @@ def findings(log: SignedPartition) -> list[str]:
     ("signers", "found"),
     [([None, W1], []), ([W1, None], []), ([new_signer(), W1], []), ([W1, W1], ["INV-7"])],
 )
-def test_another_record_does_not_use_its_number(
-    signers: list[DecisionSigner | None], found: list[str]
-) -> None:
+def test_no_other_record_uses_its_number(signers: list[DecisionSigner | None], found: list[str]) -> None:
     log = requiring()
     assert log.trust(W1, "worker", "w1") is Outcome.APPLIED
     log.append([ended(each) for each in signers])

@@ -70,9 +70,7 @@ def test_a_missing_blob_is_found_with_the_name_of_its_artifact(store: Store) -> 
 
 
 @pytest.mark.parametrize(("octets", "by_size"), [(b"Kept", []), (b"kep", ["artifact_damaged"])])
-def test_another_size_is_found_at_once_and_other_bytes_when_digests_are_read(
-    store: Store, octets: bytes, by_size: list[str]
-) -> None:
+def test_sizes_are_compared_at_once_bytes_if_asked(store: Store, octets: bytes, by_size: list[str]) -> None:
     kept = store.put(b"kept")
     told = task_active()
     told.tell(of(kept))
