@@ -1,5 +1,3 @@
-"""The cache of a host: shared by processes, read-only, and what is in use stays."""
-
 import multiprocessing
 import os
 import threading

@@ -1,5 +1,3 @@
-"""A store in a folder: what is saved is there once, whole, and read back as it was."""
-
 import hashlib
 import os
 import random

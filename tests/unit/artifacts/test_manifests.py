@@ -41,21 +41,8 @@ def test_a_path_that_is_accepted_stays_within_its_folder(path: str) -> None:
 
 
 def test_a_path_that_leads_out_or_is_not_plain_is_refused() -> None:
-    out = (
-        "",
-        "/etc/passwd",
-        "../x",
-        "a/../b",
-        "a//b",
-        "./a",
-        "a/",
-        "a\\b",
-        "a\nb",
-        "a\0b",
-        "\udcff",
-        "x" * 256,
-    )
-    for path in out:
+    plain = ("", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/", "x" * 256)
+    for path in (*plain, "a\\b", "a\nb", "a\0b", "\udcff"):
         with pytest.raises(ValueError, match=r"path|has"):
             manifests.check_path(path)
 

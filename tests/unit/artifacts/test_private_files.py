@@ -1,5 +1,3 @@
-"""Files with secrets are read if only their owner may use them."""
-
 import os
 import re
 import subprocess
@@ -78,9 +76,8 @@ def test_a_file_of_root_may_be_readable_by_a_group(mode: int, read: bool) -> Non
     os.fchown(descriptor, 0, NOBODY)
     os.fchmod(descriptor, mode)
     path = f"/proc/self/fd/{descriptor}"
-    done = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, path], pass_fds=[descriptor], capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", AS_NOBODY, path]
+    done = subprocess.run(command, pass_fds=[descriptor], capture_output=True, text=True)
     os.close(descriptor)
     assert done.stdout == ("b'hunter2'\n" if read else ""), done.stderr
     assert read or f"(mode {mode:04o})" in done.stderr

@@ -1,5 +1,3 @@
-"""The boards of Grafana: files are what the code builds, every metric is shown, links lead to their end."""
-
 import json
 import re
 from collections.abc import Iterator
@@ -60,11 +58,8 @@ def test_a_file_that_was_edited_is_missing_or_belongs_to_no_board_is_found(tmp_p
     (tmp_path / "fleet.json").write_text("{}")
     (tmp_path / "trial.json").unlink()
     (tmp_path / "mine.json").write_text("{}")
-    assert differences(tmp_path) == [
-        "trial.json: missing",
-        "mine.json: belongs to no board",
-        "fleet.json: differs",
-    ]
+    found = ["trial.json: missing", "mine.json: belongs to no board", "fleet.json: differs"]
+    assert differences(tmp_path) == found
 
 
 def test_the_addresses_of_the_boards_stay() -> None:
@@ -126,10 +121,8 @@ def test_the_columns_of_a_table_fit_its_panel_on_a_screen_of_1600_pixels(board: 
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
 def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_just_that_one(board: dict[str, Any]) -> None:
-    boxes = {
-        found["uid"]: {variable["name"]: variable for variable in found["templating"]["list"]}
-        for found in BOARDS
-    }
+    lists = {found["uid"]: found["templating"]["list"] for found in BOARDS}
+    boxes = {uid: {variable["name"]: variable for variable in found} for uid, found in lists.items()}
     for panel in panels(board, "table"):
         columns = properties(panel)
         for name, column in columns.items():
@@ -163,9 +156,8 @@ def test_every_table_of_trials_or_attempts_links_to_their_traces() -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
 def test_a_link_to_another_board_leads_to_one_that_exists(board: dict[str, Any]) -> None:
-    assert {link["url"] for link in board["links"]} == {links.board(uid) for uid in NAMES} - {
-        links.board(board["uid"])
-    }
+    others = {links.board(uid) for uid in NAMES} - {links.board(board["uid"])}
+    assert {link["url"] for link in board["links"]} == others
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)

@@ -1,18 +1,11 @@
-"""What people write on the command line that can't be right is refused before anything is asked."""
-
 from pathlib import Path
 
 import pytest
 
 from trackside.cli.app import call
 
-FILES = {
-    "batch.yaml": "kind: task\ntask_type: noop\n",
-    "bad.json": "{",
-    "one.json": "{}",
-    "there.svg": "",
-    "kind.yaml": "kind: serch\n",
-}
+FILES = {"batch.yaml": "kind: task\ntask_type: noop\n", "bad.json": "{", "one.json": "{}"}
+FILES |= {"there.svg": "", "kind.yaml": "kind: serch\n"}
 SEARCHES = [
     (["update", "s", "--concurrency", "0"], "concurrency_range at $.concurrency"),
     (["update", "s", "--remove", "seed"], "unknown_value at $.remove"),

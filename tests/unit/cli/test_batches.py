@@ -1,5 +1,3 @@
-"""Batches on the screen and in reports, without a stack: boards, verdicts, pages."""
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -131,17 +129,9 @@ def test_an_id_that_is_made_up_begins_with_the_name_of_the_batch_or_its_first_ta
 
 
 def task(name: str, ending: str | None = "finished", **more: object) -> ViewRow:
-    fields: ViewRow = {
-        "task_id": f"b.1.{name}",
-        "name": name,
-        "ending": ending,
-        "objective": None,
-        "result": None,
-        "unschedulable": None,
-        "stop_reason": "",
-        "attempts": 1,
-    }
-    return fields | more
+    empty = dict.fromkeys(("objective", "result", "unschedulable"))
+    about = {"task_id": f"b.1.{name}", "name": name, "ending": ending, "stop_reason": "", "attempts": 1}
+    return {**empty, **about, **more}
 
 
 def attempt(**more: object) -> ViewRow:

@@ -40,21 +40,13 @@ def test_nni_s_exported_trials_are_read(past: dict[str, Any], value: float) -> N
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["pause"],
-        ["resume"],
-        ["update", "--goal", "1"],
-        ["request-trials", "1"],
-        ["add-trial", "x=1"],
-        ["stop-trial", "1"],
-        ["stop"],
-    ],
+    "typed",
+    ["pause", "resume", "update --goal 1", "request-trials 1", "add-trial x=1", "stop-trial 1", "stop"],
 )
 def test_d29_an_imported_search_can_be_looked_at_and_not_changed(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+    typed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verb, *rest = arguments
+    verb, *rest = typed.split()
     assert call([verb, "imported/digits-1", *rest]) == 2
     said = capsys.readouterr().err
     assert "is read-only" in said and "trackside replay fork imported/digits-1" in said

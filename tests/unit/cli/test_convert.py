@@ -1,5 +1,3 @@
-"""`trackside convert sedna`: files in a folder or on the screen, all of them or none."""
-
 import io
 import json
 from pathlib import Path

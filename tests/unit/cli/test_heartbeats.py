@@ -1,5 +1,3 @@
-"""What `trackside devices` shows of heartbeats: the newest of each worker, where they say something."""
-
 from typing import Any
 
 import pytest
@@ -21,14 +19,8 @@ TOPICS = Topics("t.")
 
 def beat(worker_id: str, used: int) -> WorkerHeartbeat:
     readings = (DeviceReading(device_id="gpu-0", used_bytes=used, foreign_bytes=1, utilisation=40),)
-    return WorkerHeartbeat(
-        worker_id=worker_id,
-        incarnation="i",
-        running=[],
-        devices=readings,
-        available_bytes=7,
-        cpu_percent=12.5,
-    )
+    about: Any = {"incarnation": "i", "running": [], "available_bytes": 7, "cpu_percent": 12.5}
+    return WorkerHeartbeat(worker_id=worker_id, devices=readings, **about)
 
 
 async def log_of(*beats: WorkerHeartbeat | WorkerHeartbeatDigest | SchedulerHeartbeat) -> MemoryLog:

@@ -1,5 +1,3 @@
-"""What `verify-log` prints: invariants, findings, the same as JSON; with `--keys`, who signed what."""
-
 from pathlib import Path
 
 import pytest

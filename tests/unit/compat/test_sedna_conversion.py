@@ -1,5 +1,3 @@
-"""Documents of Sedna become specifications of ours; what has no counterpart is listed, secrets are named."""
-
 import json
 from typing import Any
 
@@ -54,11 +52,8 @@ def test_i6_every_field_of_a_job_has_its_place_in_ours() -> None:
     assert (command.dataset.name, command.dataset.train_prob) == ("parts", 0.8)
     assert (command.model, command.initial_model.model, command.initial_model.version) == ("live", "first", 1)
     assert command.eval.initial_model.model == "judge"
-    assert command.train.parameters == {
-        "epochs": "3",
-        "lr": "1e-4",
-        "ORIGINAL_DATASET_URL": "/feed/parts.txt",
-    }
+    sent = {"epochs": "3", "lr": "1e-4", "ORIGINAL_DATASET_URL": "/feed/parts.txt"}
+    assert command.train.parameters == sent
     assert (command.train.needs.resources.kind, command.train.needs.resources.devices) == ("gpu", 1)
     assert command.train.needs.resources.estimate_memory == 2 * 1024**3
     assert (command.output.url, command.output.credential) == ("/output", "store-login")
@@ -155,9 +150,8 @@ def test_i9_a_timer_alone_begins_a_stage_which_it_never_does_in_sedna() -> None:
 
 
 def test_i10_the_hours_of_a_timer_are_of_the_zone_that_is_asked_for() -> None:
-    trigger = (
-        "{timer: {start: 9:05, end: 24:00}, condition: {operator: gt, threshold: 1, metric: num_of_samples}}"
-    )
+    trigger = "{timer: {start: 9:05, end: 24:00}, "
+    trigger += "condition: {operator: gt, threshold: 1, metric: num_of_samples}}"
     made = convert(whole(train_trigger=trigger), "Europe/Berlin")
     daily = content_of(made.files, "sorter.job.yaml")["train"]["trigger"]["triggers"][0]
     assert daily == {"type": "daily", "start": "09:05", "end": "24:00", "timezone": "Europe/Berlin"}
@@ -170,9 +164,8 @@ def test_i10_the_hours_of_a_timer_are_of_the_zone_that_is_asked_for() -> None:
     + [(each, each) for each in ("accuracy_delta[2]", "accuracy_delta[-1]", "max(accuracy)")],
 )
 def test_i11_i12_the_metric_of_a_deployment_is_an_item_of_a_list_or_the_mean(metric: str, ours: str) -> None:
-    made = convert(
-        whole(deploy_trigger=f'{{condition: {{operator: gt, threshold: "0.1", metric: "{metric}"}}}}')
-    )
+    condition = f'{{condition: {{operator: gt, threshold: "0.1", metric: "{metric}"}}}}'
+    made = convert(whole(deploy_trigger=condition))
     trigger = content_of(made.files, "sorter.job.yaml")["deploy"]["trigger"]
     assert (trigger["metric"], trigger["threshold"]) == (ours, 0.1)
     assert ("$.spec.deploySpec.trigger.condition.metric" in notes(made)) == (metric != ours)
@@ -202,9 +195,8 @@ def test_documents_of_another_namespace_have_it_in_their_ids_and_may_be_a_list()
     names = (found["dataset"]["name"], found["initial_model"], found["model"])
     assert names == ("lab.parts", "lab.first@1", "lab.live")
     items = "".join(f"- {json.dumps(each)}\n" for each in _objects(DATASET, MODELS))
-    made = convert(
-        {"list.yaml": f"apiVersion: v1\nkind: List\nitems:\n{items}".encode(), "job.yaml": job().encode()}
-    )
+    listed = f"apiVersion: v1\nkind: List\nitems:\n{items}".encode()
+    made = convert({"list.yaml": listed, "job.yaml": job().encode()})
     assert [file.name for file in made.files] == [file.name for file in convert(whole()).files]
 
 

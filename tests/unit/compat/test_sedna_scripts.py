@@ -1,5 +1,3 @@
-"""Scripts of Sedna as tasks: its calls, names and variables, with the inputs of a round."""
-
 import json
 import math
 import os
@@ -141,10 +139,8 @@ def test_each_model_is_loaded_into_an_object_of_its_own_before_it_is_evaluated(f
     for estimator in (Scores, Scores()):
         learning = IncrementalLearning(estimator)
         learning.evaluate([1, 2])
-        assert learning.result == {
-            "trained": {"sum": 6.0, "each": [2.0, 4.0]},
-            "deployed": {"sum": 3.0, "each": [1.0, 2.0]},
-        }
+        trained, deployed = {"sum": 6.0, "each": [2.0, 4.0]}, {"sum": 3.0, "each": [1.0, 2.0]}
+        assert learning.result == {"trained": trained, "deployed": deployed}
     learning = IncrementalLearning(Additive)
     learning.evaluate([1])
     assert learning.result["deployed"]["sum"] == 1.0
@@ -328,7 +324,6 @@ def test_tables_are_those_of_pandas_if_it_is_there(folder: Path) -> None:
 
 
 def test_what_is_no_script_is_bad_usage() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "trackside.compat.sedna", "no.py"], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "trackside.compat.sedna", "no.py"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "usage: python -m trackside.compat.sedna" in done.stderr

@@ -1,5 +1,3 @@
-"""Forms of commands: inputs from schemas, also from those that publishers wrote; bodies from inputs."""
-
 from typing import Any
 
 import pytest

@@ -280,9 +280,8 @@ def test_all_that_is_unfit_in_a_record_is_named_once() -> None:
 
 
 def test_a_list_of_problems_is_within_limits() -> None:
-    long = [
-        refusals.Problem(code="too_long", path=f"$.{at}" + "p" * 900, message="m" * 900) for at in range(500)
-    ]
+    text: Any = {"code": "too_long", "message": "m" * 900}
+    long = [refusals.Problem(path=f"$.{at}" + "p" * 900, **text) for at in range(500)]
     listed = refusals.limit_problems(long)
     assert 0 < len(listed) <= refusals.MAX_PROBLEMS
     assert all(len(found.path) <= refusals.MAX_PROBLEM_TEXT for found in listed)

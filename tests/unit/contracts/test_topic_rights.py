@@ -1,5 +1,3 @@
-"""The table of rights: who may do what, and that nothing is in it twice or too wide."""
-
 import pytest
 
 from trackside.contracts.topic_rights import (
@@ -57,7 +55,5 @@ def test_only_the_set_up_has_rights_to_more_than_it_uses() -> None:
 def test_receipts_are_written_by_the_dispatcher_and_read_by_publishers() -> None:
     added = set(rights(TOPICS, receipts=["lab.answers"])) - set(rights(TOPICS))
     topic = (ResourceKind.TOPIC, "lab.answers", False)
-    assert added == {
-        Right("dispatcher", *topic, AclOperation.WRITE),
-        Right("publisher", *topic, AclOperation.READ),
-    }
+    write, read = (AclOperation.WRITE, AclOperation.READ)
+    assert added == {Right("dispatcher", *topic, write), Right("publisher", *topic, read)}

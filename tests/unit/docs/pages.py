@@ -1,5 +1,3 @@
-"""The pages of `docs/` as tests read them: their tables, and the names in them."""
-
 import re
 
 from tests.house.source import ROOT

@@ -1,5 +1,3 @@
-"""Each behaviour that a page lists has a test that is there, or a reason; each row of Sedna's has a test."""
-
 import re
 from collections.abc import Iterable
 

@@ -1,5 +1,3 @@
-"""The logs that benchmarks write are like those of real searches."""
-
 import importlib
 import sys
 from pathlib import Path

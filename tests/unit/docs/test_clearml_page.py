@@ -104,8 +104,6 @@ def test_the_script_of_the_page_builds_a_pipeline() -> None:
     names: dict[str, Any] = {}
     exec("\n".join(lines), names)  # noqa: S102 - the page's own
     steps = names["pipe"].get_pipeline().spec()["steps"]
-    assert [(step["name"], step["task_type"]) for step in steps] == [
-        ("data", "digits-data"),
-        ("training", "digits-training"),
-    ]
+    types = {step["name"]: step["task_type"] for step in steps}
+    assert types == {"data": "digits-data", "training": "digits-training"}
     assert steps[1]["parameters"] == {"lr": 0.5, "epochs": "${pipeline.epochs}"}

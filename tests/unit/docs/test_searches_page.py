@@ -1,5 +1,3 @@
-"""The pages about searches list the types, tuners and options of the code, and their files are valid."""
-
 import re
 
 import pytest

@@ -32,14 +32,8 @@ from tests.unit.domain.given import (
 )
 from tests.unit.domain.given_pipelines import defined, pipeline_defined
 from tests.unit.domain.plausible import Chance
-from trackside.aggregates.batch.messages import (
-    BatchEnded,
-    BatchSpec,
-    BatchStarted,
-    BatchStatus,
-    BatchStopRequested,
-    GroupEnded,
-)
+from tests.unit.replay.given import after
+from trackside.aggregates.batch import messages
 from trackside.aggregates.dataset.messages import (
     DatasetChanged,
     DatasetDeleted,
@@ -122,10 +116,8 @@ def states(streams: Streams) -> dict[tuple[str, str], str]:
     if stream is None:
         return {}
     found = {("Task", task.task_id): task.state.value for task in stream.tasks.values()}
-    found |= {
-        ("Child", child.child_id): child.state if child.open else "ended"
-        for child in stream.children.values()
-    }
+    children = stream.children.values()
+    found |= {("Child", child.child_id): child.state if child.open else "ended" for child in children}
     if stream.root is not None:
         found[stream.kind.capitalize(), ""] = stream.root.status.value
     return found
@@ -185,9 +177,7 @@ def without_suggestions() -> Told:
 
 
 def stopping() -> Told:
-    told = search_running()
-    told.tell(SearchStopRequested(command_id="c-9", reason=""))
-    return told
+    return after(search_running(), SearchStopRequested(command_id="c-9", reason=""))
 
 
 def full_by_added_trial() -> Told:
@@ -222,17 +212,10 @@ def searches() -> Iterable[Told]:
     yield after(full_by_added_trial(), limits(2))
 
 
-def after(told: Told, *events: Message) -> Told:
-    for event in events:
-        told.tell(event)
-    return told
-
-
 def batch_running() -> Told:
-    told = Told()
-    told.tell(received())
-    batch = BatchSpec.model_validate({"groups": [{"tasks": [{"task_type": "digits"}]}]})
-    told.tell(accepted(), BatchStarted(command_id="c-1", batch=batch))
+    told = after(Told(), received())
+    batch = messages.BatchSpec.model_validate({"groups": [{"tasks": [{"task_type": "digits"}]}]})
+    told.tell(accepted(), messages.BatchStarted(command_id="c-1", batch=batch))
     return told
 
 
@@ -242,8 +225,9 @@ def batches() -> Iterable[Told]:
         submitted(None, part=Part(kind="group", number=0, name="1")), assigned(), begun(), ended()
     ]  # fmt: skip
     whole = [event.model_copy(update={"task_id": name}) for event in life]
-    whole += [GroupEnded(group=0, ends={"finished": 1}), BatchStopRequested(command_id="c-1", reason="")]
-    yield after(batch_running(), *whole, BatchEnded(status=BatchStatus.DONE))
+    stop = messages.BatchStopRequested(command_id="c-1", reason="")
+    whole += [messages.GroupEnded(group=0, ends={"finished": 1}), stop]
+    yield after(batch_running(), *whole, messages.BatchEnded(status=messages.BatchStatus.DONE))
 
 
 def datasets() -> Iterable[Told]:
@@ -274,7 +258,7 @@ DIRECTED: dict[str, Callable[[], Iterable[Told]]] = {
 
 
 STATES: dict[str, type[Enum]] = {
-    "Search": SearchStatus, "Batch": BatchStatus, "Dataset": DatasetStatus, "Model": ModelStatus,
+    "Search": SearchStatus, "Batch": messages.BatchStatus, "Dataset": DatasetStatus, "Model": ModelStatus,
     "Pipeline": PipelineStatus, "Task": TaskState,
 }  # fmt: skip
 

@@ -1,5 +1,3 @@
-"""The page on summaries: its training runs, its settings and commands exist, its limits are the code's."""
-
 import re
 from pathlib import Path
 
@@ -38,11 +36,8 @@ def test_the_training_of_the_page_writes_what_it_says(
     points = scalars_of(pieces)
     items = [(item.kind, item.tag.removesuffix("/text_summary")) for item in items_of(pieces)]
     assert {tag: len(rows) for tag, rows in points.items()} == {"loss": 200, "accuracy": 200}
-    assert len(items) == 12 and set(items) == {
-        ("histogram", "predicted"),
-        ("image", "decision"),
-        ("text", "notes"),
-    }
+    kinds = {("histogram", "predicted"), ("image", "decision"), ("text", "notes")}
+    assert len(items) == 12 and set(items) == kinds
     assert f"{sum(map(len, points.values()))} points, {len(items)} other values" in PAGE
 
 
@@ -67,9 +62,8 @@ def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     assert f"| tags of a job | {MAX_TAGS:,};" in PAGE
     assert f"| event files of a job | {MAX_FILES:,} |" in PAGE
     assert f"| bytes of a record in a file | {LONGEST_RECORD // 2**20} MiB |" in PAGE
-    assert (
-        f"| {MAX_POINTS:,} in {MAX_CURVES:,} curves; `--limit` thins each to {CURVE_LIMIT:,} points" in PAGE
-    )
+    of_curves = f"| {MAX_POINTS:,} in {MAX_CURVES:,} curves; `--limit` thins each to {CURVE_LIMIT:,} points"
+    assert of_curves in PAGE
     sizes = {name: kind.page_size for name, kind in BUILT_IN.items()}
     pages = "{image} images, {histogram} histograms, {tensor} tensors, {graph} graph, {text} others"
     assert pages.format(**sizes) in PAGE

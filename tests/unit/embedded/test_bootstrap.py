@@ -1,5 +1,3 @@
-"""Each way to get uv works with the others hidden; what can't work says what was tried."""
-
 import hashlib
 import json
 import os
@@ -172,9 +170,8 @@ def test_a_wheel_fits(system: str, machine: str, glibc: tuple[int, ...] | None, 
 
 
 def test_the_newest_uv_in_range_is_chosen_and_the_lock_has_one_for_the_usual_machines() -> None:
-    names = [
-        f"uv-{version}-py3-none-musllinux_1_1_x86_64.whl" for version in ("0.9.9", "0.10.1", "1.0.0", "0.7.0")
-    ]
+    versions = ("0.9.9", "0.10.1", "1.0.0", "0.7.0")
+    names = [f"uv-{version}-py3-none-musllinux_1_1_x86_64.whl" for version in versions]
     page = json.dumps({"files": [{"filename": name, "url": name} for name in names]}).encode()
     wheels = find_uv.parse_page(page, "application/json", "http://127.0.0.1/simple/uv/")
     found = find_uv.choose(wheels, "linux", "x86_64", None)
@@ -195,9 +192,8 @@ def test_no_way_to_uv_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(find_uv.NotFound) as caught:
         find_uv.find(tmp_path, LOCK, quiet)
     said = str(caught.value)
-    assert all(part in said for part in ("uv on PATH", "a venv and pip", "the wheel from", "HTTPS_PROXY")), (
-        said
-    )
+    ways = ("uv on PATH", "a venv and pip", "the wheel from", "HTTPS_PROXY")
+    assert all(part in said for part in ways), said
     assert "secret" not in said
 
 
@@ -263,9 +259,8 @@ def test_a_user_without_a_folder_for_downloads_is_told_what_to_set(clone: Path) 
     (clone.parent / "cache").write_text("not a folder")
     done = bootstrap(clone)
     assert done.returncode == 1
-    assert re.fullmatch(
-        r"\[setup\] there is no folder for downloads: .*; set HOME, or TRACKSIDE_CACHE .*\n", done.stderr
-    )
+    said = r"\[setup\] there is no folder for downloads: .*; set HOME, or TRACKSIDE_CACHE .*\n"
+    assert re.fullmatch(said, done.stderr)
 
 
 def test_a_disk_that_is_too_small_is_told_at_once(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

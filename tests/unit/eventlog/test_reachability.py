@@ -1,5 +1,3 @@
-"""A server that does not answer is named with its address, long before anyone gives up on it."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

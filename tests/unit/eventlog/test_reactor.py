@@ -131,10 +131,8 @@ async def run(
     await log.ensure([TOPIC])
     services = [ServiceContext.on(log, Topics(), "dispatcher", str(at)) for at in range(instances)]
     deciders = [CountingDecider(asyncio.Event()) for _ in services]
-    running = [
-        asyncio.create_task(made(service, decider).run())
-        for service, decider in zip(services, deciders, strict=True)
-    ]
+    pairs = zip(services, deciders, strict=True)
+    running = [asyncio.create_task(made(service, decider).run()) for service, decider in pairs]
     await asyncio.gather(*(decider.done.wait() for decider in deciders))
     for service in services:
         service.stop.set()

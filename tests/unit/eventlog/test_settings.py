@@ -1,5 +1,3 @@
-"""A bad setting is met before anything starts: exit 2, the variable's name, what was expected."""
-
 import os
 import subprocess
 import sys

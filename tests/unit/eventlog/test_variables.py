@@ -1,5 +1,3 @@
-"""Misspelt TRACKSIDE_ variables are named with the nearest one, by services and by commands."""
-
 import os
 import re
 import subprocess
@@ -34,11 +32,8 @@ def test_the_settings_are_those_of_all_services() -> None:
 
 
 def test_every_variable_in_the_code_is_known() -> None:
-    texts = [
-        path.read_text("utf-8")
-        for folder in ("libs", "services")
-        for path in (ROOT / folder).rglob("src/**/*.py")
-    ]
+    sources = (path for folder in ("libs", "services") for path in (ROOT / folder).rglob("src/**/*.py"))
+    texts = [path.read_text("utf-8") for path in sources]
     named = {name for text in texts for name in _NAME.findall(text)}
     assert unknown_variables(dict.fromkeys(named - {"TRACKSIDE_COMPLETE"}, "")) == []
     assert len(named & KNOWN) > 20

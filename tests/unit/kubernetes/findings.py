@@ -245,9 +245,8 @@ def of_single_instances(manifests: list[Manifest]) -> Iterator[str]:
             "Recreate",
         ):
             yield f"{name_of(workload)}: two of them may run at once"
-        variables = {
-            each["name"]: each.get("value") for each in spec["template"]["spec"]["containers"][0]["env"]
-        }
+        first = spec["template"]["spec"]["containers"][0]
+        variables = {each["name"]: each.get("value") for each in first["env"]}
         service = name.removeprefix("trackside-").removesuffix("-standby").upper()
         if (variables.get(f"TRACKSIDE_{service}_STANDBY") == "true") != name.endswith("-standby"):
             yield f"{name_of(workload)}: its name and TRACKSIDE_{service}_STANDBY don't agree"

@@ -41,9 +41,8 @@ def _permits(
         if selects(policy["spec"]["podSelector"], pod.labels) and direction in policy["spec"]["policyTypes"]
     ]
     peers, key = ("from", "ingress") if direction == "Ingress" else ("to", "egress")
-    return not selecting or any(
-        _is_of_rule(rule, peers, other, port, own) for spec in selecting for rule in spec.get(key, [])
-    )
+    rules = (rule for spec in selecting for rule in spec.get(key, []))
+    return not selecting or any(_is_of_rule(rule, peers, other, port, own) for rule in rules)
 
 
 def _is_of_rule(rule: Manifest, peers: str, other: Peer, port: int, own: str) -> bool:
@@ -68,7 +67,7 @@ def _policies_of_strimzi(manifests: list[Manifest]) -> Iterator[Manifest]:
         rules = [
             {
                 "from": [{"podSelector": ours}],
-                "ports": [{"port": 9090, "protocol": "TCP"}, {"port": 9091, "protocol": "TCP"}],
+                "ports": [{"port": at, "protocol": "TCP"} for at in (9090, 9091)],
             },
             {"ports": [{"port": 9404, "protocol": "TCP"}]},
         ]
@@ -76,7 +75,5 @@ def _policies_of_strimzi(manifests: list[Manifest]) -> Iterator[Manifest]:
             {"from": listener["networkPolicyPeers"], "ports": [{"port": listener["port"], "protocol": "TCP"}]}
             for listener in kafka["spec"]["kafka"]["listeners"]
         ]
-        yield {
-            "kind": "NetworkPolicy",
-            "spec": {"podSelector": ours, "policyTypes": ["Ingress"], "ingress": rules},
-        }
+        spec = {"podSelector": ours, "policyTypes": ["Ingress"], "ingress": rules}
+        yield {"kind": "NetworkPolicy", "spec": spec}

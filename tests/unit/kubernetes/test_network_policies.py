@@ -1,5 +1,3 @@
-"""A pod reaches what it needs and nothing else, as the NetworkPolicies of the overlays say."""
-
 import pytest
 
 from tests.unit.kubernetes.manifests import OVERLAYS, Manifest, pods, rendered

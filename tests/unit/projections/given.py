@@ -112,9 +112,8 @@ def command_received(search: str, command: str, kind: str, offset: int) -> Comma
 def refused_command(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
     received = command_received(search, command, kind, offset)
     yield [DISPATCHER.single(search, received)]
-    refused = CommandRefused(
-        command_id=command, source=received.source, code="unknown_field", path="$.x", message="no x\x00"
-    )
+    why: Any = {"code": "unknown_field", "path": "$.x", "message": "no x\x00"}
+    refused = CommandRefused(command_id=command, source=received.source, **why)
     yield [DISPATCHER.single(search, refused)]
 
 
@@ -148,9 +147,8 @@ def search_decisions(
     """
     received = command_received(search, f"{search}-start", "trackside.start-search.v1", 0)
     yield [DISPATCHER.single(search, received)]
-    spec = messages.SearchSpec(
-        name="three", task_type="digits", space=SPACE, max_trials=trials, concurrency=1
-    )
+    limits: Any = {"max_trials": trials, "concurrency": 1}
+    spec = messages.SearchSpec(name="three", task_type="digits", space=SPACE, **limits)
     yield DISPATCHER.decision(
         search,
         [
@@ -162,9 +160,8 @@ def search_decisions(
     for trial in range(trials):
         yield from _trial(search, trial, reports, chance, trial == lost, trial == failed)
     if not open_ended:
-        yield [
-            DISPATCHER.single(search, messages.SearchEnded(status=messages.SearchStatus.DONE, trials=trials))
-        ]
+        ended = messages.SearchEnded(status=messages.SearchStatus.DONE, trials=trials)
+        yield [DISPATCHER.single(search, ended)]
 
 
 def _trial(
@@ -236,9 +233,8 @@ def _report(token: dict[str, object], kind: str, step: int, value: float) -> Mes
 def _ended(writer: RecordWriter, search: str, task: str, attempt: int, end: tasks.AttemptEnd) -> Outgoing:
     error = None
     if end is tasks.AttemptEnd.FAILED:
-        error = tasks.TaskError(
-            stage="TRAIN", type="ValueError", message="bad\x00value", traceback="Traceback"
-        )
+        why: Any = {"stage": "TRAIN", "type": "ValueError", "message": "bad\x00value"}
+        error = tasks.TaskError(**why, traceback="Traceback")
     is_good = end is tasks.AttemptEnd.FINISHED
     token = {"task_id": task, "attempt": attempt, "placement": 1, "incarnation": "i1"}
     took = {"load_time_ms": 12, "train_time_ms": 345, "exit_code": 0 if is_good else 1}

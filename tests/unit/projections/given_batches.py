@@ -70,9 +70,8 @@ class BatchWriter:
         )
         yield self.decision("dispatcher", received)
         accepted = CommandAccepted.model_validate(command)
-        yield self.decision(
-            "dispatcher", accepted, BatchStarted(command_id=received.command_id, batch=self.spec)
-        )
+        started = BatchStarted(command_id=received.command_id, batch=self.spec)
+        yield self.decision("dispatcher", accepted, started)
 
     def submitted(self, group: int) -> Decision:
         listed = self.spec.groups[group]
@@ -124,9 +123,8 @@ class BatchWriter:
             "result": {"accuracy": 0.5, "file": "a\x00"} if end == "finished" else None,
         }
         token = {**self.token(task, placement, attempt), "incarnation": incarnation}
-        return self.decision(
-            "worker", tasks.AttemptEnded.model_validate({**token, **measured, **more, "end": end})
-        )
+        ended = tasks.AttemptEnded.model_validate({**token, **measured, **more, "end": end})
+        return self.decision("worker", ended)
 
 
 def eventful_batch(batch_id: str) -> Iterator[Decision]:

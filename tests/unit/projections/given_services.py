@@ -7,14 +7,8 @@ from trackside.aggregates.batch.messages import BatchSpec
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 
 NAMES = ("up", "down", "new")
-SERVICES = BatchSpec.model_validate(
-    {
-        "service": {},
-        "groups": [
-            {"tasks": [{"name": name, "task_type": "serve", "resources": {"devices": 0}} for name in NAMES]}
-        ],
-    }
-)
+TASKS = [{"name": name, "task_type": "serve", "resources": {"devices": 0}} for name in NAMES]
+SERVICES = BatchSpec.model_validate({"service": {}, "groups": [{"tasks": TASKS}]})
 
 
 def served_batch(batch_id: str) -> Iterator[Decision]:
@@ -29,9 +23,8 @@ def served_batch(batch_id: str) -> Iterator[Decision]:
         yield _given(batch, name, 1)
     for number in (1, 2):
         word = {"number": number, "ok": number == 1, "detail": {"why": "no such model\x00"}}
-        yield batch.decision(
-            "worker", InstructionAcknowledged.model_validate({**batch.token("1.up", 1), **word})
-        )
+        acknowledged = InstructionAcknowledged.model_validate({**batch.token("1.up", 1), **word})
+        yield batch.decision("worker", acknowledged)
         if number == 1:
             yield _given(batch, "up", 2)
     yield batch.ended("1.down", 1, end="failed")

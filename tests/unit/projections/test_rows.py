@@ -1,5 +1,3 @@
-"""Rows are a function of folded state; what an event touches is all that it changes."""
-
 import json
 import math
 from collections.abc import Iterable
@@ -89,11 +87,8 @@ def changed_rows(records: Iterable[Record]) -> int:
         assert isinstance(record.message, Event)
         now = all_rows(stream)
         changed = {group_of(at) for at in now if rows.get(at) != now[at]}
-        touched = {
-            (projection.table.name, key)
-            for projection in OF_STREAMS
-            for key in projection.touched(stream, record.message)
-        }
+        message = record.message
+        touched = {(each.table.name, key) for each in OF_STREAMS for key in each.touched(stream, message)}
         assert changed <= touched
         assert {at for at in touched if at[0] not in GROUPED} <= now.keys()
         rows.update(now)
@@ -119,9 +114,8 @@ def test_a_join_replaces_all_devices_of_its_worker() -> None:
     worker = Worker("w", "i", "h", {}, frozenset(), frozenset(), {}, 1)
     other = Worker("other", "i", "h", {"cpu0": device}, frozenset(), frozenset(), {}, 1)
     fleet = Fleet({"w": worker, "other": other})
-    joined = WorkerJoined(
-        worker_id="w", incarnation="i", host="h", devices=[], task_types=[], queues=[], after={}
-    )
+    about: Any = {"host": "h", "devices": [], "task_types": [], "queues": [], "after": {}}
+    joined = WorkerJoined(worker_id="w", incarnation="i", **about)
     pending = PendingChanges(0, 0)
     pending.note("", fleet, (DeviceRows(),), joined)
     (write,) = pending.writes()

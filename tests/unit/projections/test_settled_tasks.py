@@ -215,9 +215,8 @@ def rows_are_the_same(told: Told, forgets: Callable[[], bool]) -> set[str]:
                     assert (projection.table.name, key) not in rows
                     rows[projection.table.name, key] = projection.row(stream, key)
         forget_settled(stream)
-        assert all(
-            len(task.attempts) <= KEPT_ATTEMPTS for task in stream.tasks.values() if task.needs.service
-        )
+        services = [task for task in stream.tasks.values() if task.needs.service]
+        assert all(len(task.attempts) <= KEPT_ATTEMPTS for task in services)
     remaining = all_rows(streams.by_id[STREAM])
     assert not rows.keys() & remaining.keys()
     expected = all_rows(told.stream)

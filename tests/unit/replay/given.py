@@ -2,7 +2,7 @@ from collections.abc import Iterable
 
 from tests.unit.domain.given import Told
 from tests.unit.projections.given import Decision
-from trackside.contracts.message import Record
+from trackside.contracts.message import Message, Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
@@ -44,6 +44,13 @@ def events_of(log: MemoryLog, stream: str) -> list[Entry]:
 def name_causes(records: Iterable[Record], *causes: str) -> None:
     for record, cause in zip(records, causes, strict=True):
         record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+
+
+def after(told: Told, *events: Message) -> Told:
+    """Tells events, each as a decision of its own."""
+    for event in events:
+        told.tell(event)
+    return told
 
 
 async def tell(log: MemoryLog, stream: str, told: Told) -> None:

@@ -56,9 +56,8 @@ class RecordedRun(RunLog):
         for record in self.records:
             value = record.message.model_dump_json().encode()
             key = record.envelope.stream.encode()
-            await log.append(
-                ONE.events.name, 0, [Outgoing(key, value, list(record.envelope.headers.items()))]
-            )
+            headers = list(record.envelope.headers.items())
+            await log.append(ONE.events.name, 0, [Outgoing(key, value, headers)])
         return log
 
 

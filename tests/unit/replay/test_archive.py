@@ -1,5 +1,3 @@
-"""A stream in a file with the bytes of its artifacts: all of them get to another store, or none does."""
-
 import io
 import tarfile
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""A backup is read as the log that it is of: the same records, at the same offsets, and no others."""
-
 import base64
 from io import UnsupportedOperation
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The bill of materials of a version: back to the first model, with what isn't known named as such."""
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,13 +28,8 @@ async def written(job: JobLog) -> MemoryLog:
     log = MemoryLog(lambda: next(clock, job.now_ms))
     await log.ensure(TOPICS.shared)
     device = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)
-    about: Json = {
-        "host": "here",
-        "task_types": ["train"],
-        "queues": ["default"],
-        "after": {},
-        "digests": {"train": CODE},
-    }
+    about: Json = {"host": "here", "task_types": ["train"], "queues": ["default"], "after": {}}
+    about["digests"] = {"train": CODE}
     joined = WorkerJoined(worker_id="w1", incarnation="i-1", devices=[device], **about)
     await log.append(TOPICS.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
     await write_events(log, job.records)
@@ -46,10 +39,8 @@ async def written(job: JobLog) -> MemoryLog:
 async def write_events(log: MemoryLog, records: Sequence[Record]) -> None:
     for record in records:
         value = record.message.model_dump_json().encode()
-        headers = list(record.envelope.headers.items())
-        await log.append(
-            TOPICS.events.name, 0, [Outgoing(record.envelope.stream.encode(), value, tuple(headers))]
-        )
+        headers, key = tuple(record.envelope.headers.items()), record.envelope.stream.encode()
+        await log.append(TOPICS.events.name, 0, [Outgoing(key, value, headers)])
 
 
 async def bill(log: MemoryLog, version: int, model: str = MODEL) -> Json:

@@ -1,9 +1,7 @@
-"""The children of a recorded stream: why they began and ended, and under another name."""
-
 from pathlib import Path
 
 from tests.unit.domain.given import STREAM, Told, accepted, received
-from tests.unit.replay.given import ELSEWHERE, TOPICS, empty, name_causes, tell
+from tests.unit.replay.given import ELSEWHERE, TOPICS, after, empty, name_causes, tell
 from tests.unit.replay.test_transfer import imported, written
 from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
 from trackside.contracts.children import ChildEnded, ChildRequested
@@ -17,8 +15,7 @@ GROUPS = [{"children": [{"name": "lr", "kind": "search", "spec": {}}]}]
 
 
 def batch_with_child() -> Told:
-    told = Told()
-    told.tell(received())
+    told = after(Told(), received())
     told.tell(accepted(), BatchStarted(command_id="c-1", batch=BatchSpec.model_validate({"groups": GROUPS})))
     told.tell(ChildRequested(child_id=f"{STREAM}.1.lr", kind="search", body={}))
     told.tell(ChildEnded(child_id=f"{STREAM}.1.lr", status="DONE", result={"trials": 3}))

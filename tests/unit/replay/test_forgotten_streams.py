@@ -1,5 +1,3 @@
-"""Replaying a stream that was forgotten is refused, at its end and at any point before."""
-
 import pytest
 
 from tests.unit.domain.given import STREAM

@@ -1,5 +1,3 @@
-"""Which parameters mattered: what made the value comes first, what did nothing last."""
-
 from collections.abc import Sequence
 from random import Random
 from typing import Any

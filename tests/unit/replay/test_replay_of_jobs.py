@@ -1,5 +1,3 @@
-"""Replay of an incremental job: its state at a moment, why a round came to be, and a fork of it."""
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,5 +1,3 @@
-"""A run again, and a run that goes on from a point of another one: what is run, and what is taken over."""
-
 from pathlib import Path
 from typing import Any
 

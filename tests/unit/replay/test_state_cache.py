@@ -1,5 +1,3 @@
-"""States kept on disk: a later look begins there, gives the same, and believes nothing that isn't so."""
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,9 +33,7 @@ def files(cache: StateCache) -> list[Path]:
 
 
 def same(one: PastState, other: PastState) -> bool:
-    first, second = (
-        (dump(each.stream), each.last.offset, each.records, each.ignored) for each in (one, other)
-    )
+    first, second = ((dump(it.stream), it.last.offset, it.records, it.ignored) for it in (one, other))
     return first == second
 
 

@@ -1,5 +1,3 @@
-"""Runs at points in time: what is shown of them, what changed, and under another name."""
-
 from pathlib import Path
 
 from tests.unit.aggregates.run.given import step

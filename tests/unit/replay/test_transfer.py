@@ -12,7 +12,7 @@ from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, search
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_task_reuse import going_on
 from tests.unit.projections.given import write_small_history
-from tests.unit.replay.given import ELSEWHERE, TOPICS, empty, name_causes, tell
+from tests.unit.replay.given import ELSEWHERE, TOPICS, after, empty, name_causes, tell
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.streams import dump
@@ -154,11 +154,7 @@ def waiting_retry(backoff_s: float) -> Told:
     """Tells a retry that is placed 10 ms after the first end, and again after 20: one of them is in time."""
     told = search_running(retry={"failed": {"times": 1, "backoff_s": backoff_s}})
     told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(ended(AttemptEnd.FAILED))
-    told.tell(assigned(attempt=2))
-    told.tell(assigned(attempt=2))
+    after(told, assigned(), begun(), ended(AttemptEnd.FAILED), assigned(attempt=2), assigned(attempt=2))
     return told
 
 

@@ -1,5 +1,3 @@
-"""Why something came to be: each event rests on one before it, and every chain leads to the command."""
-
 import pytest
 
 from tests.unit.domain.given import (
@@ -15,7 +13,7 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
 )
-from tests.unit.replay.given import TOPICS, empty, name_causes, tell
+from tests.unit.replay.given import TOPICS, after, empty, name_causes, tell
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
@@ -89,13 +87,7 @@ async def test_a_trial_rests_on_the_end_that_opened_its_slot() -> None:
 
 
 async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(ended())
-    told.tell(report(3, 0.5))
-    told.tell(over(0))
+    told = after(waiting_trial(), assigned(), assigned(), begun(), ended(), report(3, 0.5), over(0))
     found = await asked_of(told, "0")
     void = [(step.what, step.outcome) for step in found.own if step.outcome is not Outcome.APPLIED]
     assert void == [("TaskAssigned", Outcome.DUPLICATE), ("MetricReported", Outcome.OVERTAKEN)]
@@ -103,10 +95,7 @@ async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
 
 
 async def test_an_early_stop_rests_on_the_report_that_the_assessor_saw() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(report(1, 0.5))
+    told = after(waiting_trial(), assigned(), begun(), report(1, 0.5))
     seen = told.next_offset - 1
     told.tell(TaskStopRequested(task_id=f"{STREAM}.0", reason="assessor"))
     told.tell(ended(AttemptEnd.CANCELLED))
@@ -139,9 +128,7 @@ async def test_a_command_leads_to_the_end_of_what_it_began(log: MemoryLog) -> No
 
 
 async def test_a_cause_that_an_event_names_itself_counts_and_one_that_is_not_there_is_shown() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(begun())
+    told = after(waiting_trial(), assigned(), begun())
     causes = (f"{STREAM}@0", f"{STREAM}@900", "other@4", "no@offset")
     name_causes(told.records[-4:], *causes)
     found = await asked_of(told, "0")
@@ -162,11 +149,7 @@ async def test_the_causes_of_a_log_that_names_none_are_guessed_and_that_is_said(
 
 
 async def test_a_log_that_names_causes_is_never_guessed_about() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(report(1, 0.5))
+    told = after(waiting_trial(), assigned(), assigned(), begun(), report(1, 0.5))
     causes = [cause_of(STREAM, at) for at in (0, 0, 2, 2, 4, 4, 5)]
     name_causes(told.records[1:], *causes, "")
     found = await asked_of(told, "0")
@@ -179,8 +162,7 @@ async def test_a_log_that_names_causes_is_never_guessed_about() -> None:
 
 
 async def test_only_what_comes_before_the_first_named_cause_is_guessed() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
+    told = after(waiting_trial(), assigned())
     name_causes(told.records[-1:], cause_of(STREAM, 4))
     told.tell(begun())
     found = await asked_of(told, "0")

@@ -1,5 +1,3 @@
-"""Why a step of a run came to be: its parents, the events that its values come from, its children."""
-
 import pytest
 
 from tests.unit.aggregates.run.given import step

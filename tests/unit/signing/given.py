@@ -29,10 +29,8 @@ KEYS = keys_stream(PARTITION, PARTITIONS)
 def beginning() -> list[Message]:
     """Returns a decision that begins a search: its command is answered, and it starts."""
     source = Source(topic="trackside.commands", partition=0, offset=7)
-    return [
-        CommandAccepted(command_id="c-1", source=source),
-        SearchStarted(command_id="c-1", search=spec(), seed=7),
-    ]
+    started = SearchStarted(command_id="c-1", search=spec(), seed=7)
+    return [CommandAccepted(command_id="c-1", source=source), started]
 
 
 def received(command_id: str = "c-1") -> list[Message]:
@@ -63,9 +61,8 @@ class SignedPartition:
         self.reasons = []
         for record in records:
             offset = len(self.entries)
-            entry = Entry(
-                TOPIC, self.partition, offset, 1_000 + offset, record.key, record.value, record.headers
-            )
+            time_ms = 1_000 + offset
+            entry = Entry(TOPIC, self.partition, offset, time_ms, record.key, record.value, record.headers)
             self.entries.append(entry)
             read = decoded(entry)
             outcomes.append(self.streams.fold(read)[1])

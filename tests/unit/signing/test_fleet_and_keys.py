@@ -1,5 +1,3 @@
-"""Signatures in the fleet, and the files that private keys are in."""
-
 import re
 from pathlib import Path
 

@@ -45,10 +45,7 @@ def scalars_of(pieces: list[Piece]) -> Points:
                 column.steps += found.steps
                 column.times_ms += found.times_ms
                 column.values += found.values
-    return {
-        tag: list(zip(column.steps, column.times_ms, column.values, strict=True))
-        for tag, column in columns.items()
-    }
+    return {tag: list(zip(it.steps, it.times_ms, it.values, strict=True)) for tag, it in columns.items()}
 
 
 def items_of(pieces: list[Piece]) -> list[Any]:

@@ -42,18 +42,13 @@ def values_of(*events: LineageEvent) -> dict[str, object]:
 
 
 def test_a_training_has_its_hyper_parameters_its_dataset_and_its_model() -> None:
-    assert values_of(LineageEvent(wall_time=2.0, step=3, train_lineage=TRAIN)) == {
-        "optimizer": "Momentum",
-        "learning_rate": 0.1,
-        "epoch": 0,
-        "train_dataset_path": "/data/train",
-        "train_dataset_count": 60_000,
-        "network": "LeNet5",
-        "loss": 2.302,
-        "model_path": "/models/lenet.ckpt",
-        "model_size": 2**40,
-    }
-    (item,) = items_of(LineageEvent(wall_time=2.0, step=3, train_lineage=TRAIN))
+    event = LineageEvent(wall_time=2.0, step=3, train_lineage=TRAIN)
+    said = {"optimizer": "Momentum", "learning_rate": 0.1, "epoch": 0, "network": "LeNet5", "loss": 2.302}
+    dataset = {"train_dataset_path": "/data/train", "train_dataset_count": 60_000}
+    assert values_of(event) == {
+        **said, **dataset, "model_path": "/models/lenet.ckpt", "model_size": 2**40
+    }  # fmt: skip
+    (item,) = items_of(event)
     assert (item.kind, item.tag, item.step, item.time_ms) == ("hparams", "lineage/train", 3, 2_000)
 
 
@@ -83,9 +78,8 @@ def test_the_pipeline_of_a_dataset_is_a_graph_and_a_text_with_all_parameters() -
         parameter=OperationParameter(map_str={"op_type": "MnistDataset", "dataset_dir": "/data"}),
         sampler=Operation(operation_param=OperationParameter(map_str={"sampler_name": "RandomSampler"})),
     )
-    resize = Operation(
-        operation_param=OperationParameter(map_str={"tensor_op_name": "Resize"}), size=[32, 32], weights=[0.1]
-    )
+    named = OperationParameter(map_str={"tensor_op_name": "Resize"})
+    resize = Operation(operation_param=named, size=[32, 32], weights=[0.1])
     strings = {"columns": OperationParameter.Strings(str_value=["image", "label"])}
     batch = DatasetGraph(
         parameter=OperationParameter(

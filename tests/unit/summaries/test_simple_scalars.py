@@ -1,5 +1,3 @@
-"""Records that are read without a parser hold what the parser finds in them."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""Files that others wrote hold for us what they hold for TensorBoard's own reader."""
-
 import math
 from pathlib import Path
 
@@ -105,9 +103,8 @@ def test_a_session_start_begins_a_segment_and_a_kind_nobody_knows_is_counted(tmp
     writer.add_event(Event(step=8, summary=Summary(value=[Summary.Value(tag="loss", simple_value=1)])))
     writer.add_event(Event(step=5, session_log=start))
     writer.add_event(Event(step=5, summary=Summary(value=[Summary.Value(tag="loss", simple_value=2)])))
-    writer.add_event(
-        Event(step=6, summary=Summary(value=[Summary.Value(tag="sound", audio=Summary.Audio())]))
-    )
+    sound = Summary.Value(tag="sound", audio=Summary.Audio())
+    writer.add_event(Event(step=6, summary=Summary(value=[sound])))
     writer.close()
     (piece,) = whole(only_file(tmp_path))
     assert [segment.starts_session for segment in piece.decoded.segments] == [True, True]

@@ -10,27 +10,20 @@ from tests.unit.summaries.tensorboard_files import (
     values_of_tensorboard,
     whole,
 )
+from trackside.summaries.event_files import writing
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, HParams
-from trackside.summaries.event_files.writing import (
-    first_record,
-    graph_record,
-    hparams_records,
-    record,
-    session_start,
-    tensor_scalar,
-)
 
 
 def written(folder: Path, *records: bytes) -> Path:
     path = folder / "events.out.tfevents.1"
-    path.write_bytes(b"".join([first_record(0), *records]))
+    path.write_bytes(b"".join([writing.first_record(0), *records]))
     return path
 
 
 def test_a_histogram_keeps_its_first_left_edge(tmp_path: Path) -> None:
     """S14: files have right edges only."""
     histogram = Histogram([1.0, 2.0], [2.0, 4.0], [3, 5], 1.5, 3.5, 20.0, sum_squares=60.0)
-    path = written(tmp_path, record("weights", 1, 1000, histogram))
+    path = written(tmp_path, writing.record("weights", 1, 1000, histogram))
     (value,) = [each for each in values_of_tensorboard(path) if each.tag == "weights"]
     assert list(value.histo.bucket_limit) == [1.0, 2.0, 4.0]
     assert list(value.histo.bucket) == [0, 3, 5]
@@ -41,8 +34,9 @@ def test_a_histogram_keeps_its_first_left_edge(tmp_path: Path) -> None:
 
 def test_scalars_as_tensors_and_graphs_are_those_to_tensorboard(tmp_path: Path) -> None:
     graph = Graph([GraphNode("x", "Placeholder", [], []), GraphNode("y", "Relu", ["x"], ["z"], "cpu:0")])
-    scalars = tensor_scalar("loss", 1, 1000, 0.1), tensor_scalar("exact", 1, 1000, 0.1, double=True)
-    path = written(tmp_path, *scalars, graph_record(0, 1000, graph))
+    exact = writing.tensor_scalar("exact", 1, 1000, 0.1, double=True)
+    scalars = (writing.tensor_scalar("loss", 1, 1000, 0.1), exact)
+    path = written(tmp_path, *scalars, writing.graph_record(0, 1000, graph))
     points = scalars_of_tensorboard(path)
     assert points["loss"] == [(1, 1000, float(np.float32(0.1)))]
     assert points["exact"] == [(1, 1000, 0.1)]
@@ -56,7 +50,7 @@ def test_scalars_as_tensors_and_graphs_are_those_to_tensorboard(tmp_path: Path) 
 
 def test_hyper_parameters_are_those_of_the_plug_in(tmp_path: Path) -> None:
     given = HParams({"rate": 0.1, "name": "adam", "amsgrad": True, "none": None}, ["loss"], "g", "succeeded")
-    path = written(tmp_path, hparams_records(3, 5000, given, {"rate": [0.1, 0.2]}))
+    path = written(tmp_path, writing.hparams_records(3, 5000, given, {"rate": [0.1, 0.2]}))
     content = {
         value.tag: plugin_data_pb2.HParamsPluginData.FromString(value.metadata.plugin_data.content)
         for value in values_of_tensorboard(path)
@@ -77,8 +71,8 @@ def test_hyper_parameters_are_those_of_the_plug_in(tmp_path: Path) -> None:
 
 def test_a_session_that_starts_purges_what_follows_its_step(tmp_path: Path) -> None:
     """S17: TensorBoard drops the steps from that of the start on."""
-    records = [record("loss", step, 1000, 1.0) for step in range(5)]
-    path = written(tmp_path, *records, session_start(3, 2000), record("loss", 3, 3000, 2.0))
+    records = [writing.record("loss", step, 1000, 1.0) for step in range(5)]
+    path = written(tmp_path, *records, writing.session_start(3, 2000), writing.record("loss", 3, 3000, 2.0))
     found = EventAccumulator(str(path))
     found.Reload()
     assert [(event.step, event.value) for event in found.Scalars("loss")] == [

@@ -1,5 +1,3 @@
-"""Which records of the log ask for a job in memory, and what the settings of the cache may be."""
-
 from typing import Any
 
 import pytest

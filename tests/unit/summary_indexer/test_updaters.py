@@ -1,5 +1,3 @@
-"""Updaters run after a batch; one that raises stops neither the others nor the next batch."""
-
 import asyncio
 from collections.abc import Collection
 from importlib.metadata import EntryPoint, EntryPoints
@@ -44,9 +42,8 @@ async def test_an_updater_that_raises_is_skipped_and_the_others_run_on() -> None
         await asyncio.wait_for(called.wait(), 10)
         called.clear()
     running.cancel()
-    assert calls == [
-        (name, jobs) for jobs in (frozenset("jk"), frozenset("l")) for name in ("broken", "good")
-    ]
+    jobs_of = (frozenset("jk"), frozenset("l"))
+    assert calls == [(name, jobs) for jobs in jobs_of for name in ("broken", "good")]
     assert failures.found == [("a-broken", "ZeroDivisionError()")] * 2
 
 

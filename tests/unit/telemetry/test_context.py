@@ -18,9 +18,8 @@ W3C = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 @pytest.fixture
 def exported() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    context.set_recorder(
-        spans.recorder(spans.resource_of("dispatcher", "one"), SimpleSpanProcessor(exporter))
-    )
+    resource = spans.resource_of("dispatcher", "one")
+    context.set_recorder(spans.recorder(resource, SimpleSpanProcessor(exporter)))
     yield exporter
     context.set_recorder(None)
 
@@ -118,17 +117,3 @@ def test_an_exported_span_has_the_ids_that_were_yielded(exported: InMemorySpanEx
     assert dict(span.attributes or {}) == {"stream": "s-1", "events": 2}
     assert span.resource.attributes["service.name"] == "trackside.dispatcher"
     assert span.resource.attributes["service.instance.id"] == "one"
-
-
-def test_one_trace_crosses_services_by_headers_alone(exported: InMemorySpanExporter) -> None:
-    with context.start("publish") as header:
-        pass
-    with context.start("decide", header) as header:
-        pass
-    with context.start("assign", header):
-        pass
-    publish, decide, assign = exported.get_finished_spans()
-    assert publish.context and decide.context and assign.context and decide.parent and assign.parent
-    assert publish.context.trace_id == decide.context.trace_id == assign.context.trace_id
-    assert decide.parent.span_id == publish.context.span_id
-    assert assign.parent.span_id == decide.context.span_id

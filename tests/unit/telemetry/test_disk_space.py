@@ -1,5 +1,3 @@
-"""When a disk is low, and what keeps a server from working in a folder, on real file systems."""
-
 import os
 from pathlib import Path
 
@@ -58,9 +56,8 @@ def test_a_disk_without_inodes_is_low_and_can_not_be_written(tmp_path: Path) -> 
         for path in disk.take_inodes()[:3]:
             path.unlink()
         assert "3 of 300 inodes (files) free" in watch.check()
-        assert write_obstacle(disk.folder) == (
-            f"{disk.folder} has no room: 3 inodes (files) free, 100 needed"
-        )
+        said = f"{disk.folder} has no room: 3 inodes (files) free, 100 needed"
+        assert write_obstacle(disk.folder) == said
 
 
 def test_a_full_disk_can_not_be_written_and_a_nearly_full_one_can_not_hold_a_server(tmp_path: Path) -> None:

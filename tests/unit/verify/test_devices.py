@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import record_of
-from trackside.contracts.fleet import Device, WorkerJoined
+from tests.unit.verify.test_incarnations import joined
+from trackside.contracts import tasks
+from trackside.contracts.fleet import Device
 from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    Reservation,
-    TaskAccepted,
-    TaskError,
-    TaskInterrupted,
-    TaskStatus,
-    TaskStatusChanged,
-)
 from trackside.domain.findings import Findings
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationHistory
@@ -46,35 +38,31 @@ class Worker:
     def __init__(self) -> None:
         self.numbered = 0
         self.events: list[tuple[Record, tuple[Any, ...]]] = []
-        joined = WorkerJoined(
-            worker_id="w1", incarnation="i1", host="h", devices=[], task_types=[], queues=[], after={}
-        )
-        self.say(joined)
+        self.say(joined("i1"))
 
     def begin(self, task: str, device: str, **more: Any) -> None:
         """A task begins with 3 GiB of the host and `cuda` GiB of its device."""
         known = more.get("incarnation", incarnation())
         place = AssignedPlace("w1", known, (device,), more.get("whole", False))
         cuda = None if more.get("behind") else more.get("cuda", 0) * GIB
-        self.say(TaskAccepted(**token(task)), (place, 3 * GIB, cuda), more.get("number"))
+        self.say(tasks.TaskAccepted(**token(task)), (place, 3 * GIB, cuda), more.get("number"))
 
     def train(self, task: str, device: str, number: int | None = None) -> None:
         """A task that waited for its device has it now."""
         place = AssignedPlace("w1", incarnation(), (device,), False)
-        changed = TaskStatusChanged(**token(task), status=TaskStatus.TRAINING)
+        changed = tasks.TaskStatusChanged(**token(task), status=tasks.TaskStatus.TRAINING)
         self.say(changed, (place, None, 0), number)
 
     def interrupt(self, task: str) -> None:
         """A training runs out of memory, and gives its device to others."""
-        error = TaskError(stage="TRAIN", type="MemoryError", message="", traceback="")
-        reserved = Reservation(memory_bytes=1, cuda_memory_bytes=1, estimated_by="raised")
-        self.say(
-            TaskInterrupted(**token(task), interrupt=1, resource="device", reserved=reserved, error=error)
-        )
+        error = tasks.TaskError(stage="TRAIN", type="MemoryError", message="", traceback="")
+        reserved = tasks.Reservation(memory_bytes=1, cuda_memory_bytes=1, estimated_by="raised")
+        about = {**token(task), "reserved": reserved, "error": error}
+        self.say(tasks.TaskInterrupted(interrupt=1, resource="device", **about))
 
     def end(self, task: str, number: int | None = None) -> None:
         """A task ends; with a number that was drawn before."""
-        self.say(AttemptEnded(**token(task), end=AttemptEnd.FINISHED), number=number)
+        self.say(tasks.AttemptEnded(**token(task), end=tasks.AttemptEnd.FINISHED), number=number)
 
     def draw(self) -> int:
         self.numbered += 1
@@ -93,7 +81,7 @@ class Worker:
         checks = ResourceChecks(Findings())
         for record, use in self.events if events is None else events:
             if use:
-                checks.start(record, *use, begins=isinstance(record.message, TaskAccepted))
+                checks.start(record, *use, begins=isinstance(record.message, tasks.TaskAccepted))
             checks.take(record)
         return checks
 

@@ -1,4 +1,4 @@
-"""A number of a worker is that of one record; one whose signature is not the worker's does not use it."""
+from typing import Any
 
 import pytest
 
@@ -16,9 +16,8 @@ W1 = new_signer()
 
 def ended(signer: DecisionSigner | None) -> Outgoing:
     """Returns event 3 of a worker, signed with a key."""
-    event = AttemptEnded(
-        task_id=f"{STREAM}.0", attempt=1, placement=1, incarnation="i1", end="finished", result={}
-    )
+    token: Any = {"task_id": f"{STREAM}.0", "attempt": 1, "placement": 1, "incarnation": "i1"}
+    event = AttemptEnded(**token, end="finished", result={})
     writer = RecordWriter("worker", "w1", signer)
     return writer.signed(Topics().events, writer.single(STREAM, event, sequence=3))
 

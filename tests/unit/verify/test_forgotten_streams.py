@@ -1,5 +1,3 @@
-"""Logs with forgotten streams: what can't be read is no violation, with the key and without it."""
-
 import pytest
 
 from tests.unit.domain.given import STREAM

@@ -1,5 +1,3 @@
-"""The verifier: no findings in valid histories, and each violation is found where it is."""
-
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
@@ -24,25 +22,12 @@ from tests.unit.projections.given import (
 from tests.unit.verify import mutants
 from tests.unit.verify.mutants import verified
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchStatus,
-    TrialEnded,
-    TrialStatus,
-    TrialSuggested,
-)
+from trackside.aggregates.search import messages
+from trackside.contracts import tasks
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Record
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskAccepted,
-    TaskAssigned,
-    TaskStopRequested,
-    TaskSubmitted,
-)
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.task_events import KINDS
@@ -148,11 +133,11 @@ async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
 
 async def test_what_the_fold_ignores_is_no_finding_nor_a_stop_that_came_too_late(log: MemoryLog) -> None:
     planned = list(search_decisions("s"))
-    late = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FAILED})
+    late = tasks.AttemptEnded.model_validate({**of(), "end": tasks.AttemptEnd.FAILED})
     await plant(log, "s", [*planned, [WORKER.single("s", late)], planned[3]])
     assert await verify(log, TOPICS) == []
     planned = list(search_decisions("t", trials=1))
-    stops = [TaskStopRequested(task_id=name, reason="user") for name in ("t.0", "t.9")]
+    stops = [tasks.TaskStopRequested(task_id=name, reason="user") for name in ("t.0", "t.9")]
     await plant(log, "t", [*planned[:4], DISPATCHER.decision("t", stops)])
     assert await verify(log, TOPICS) == []
 
@@ -199,39 +184,39 @@ async def test_a_record_of_the_commands_topic_that_nobody_received_is_found(log:
 
 async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
     planned = list(search_decisions("s", trials=1))
-    again = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FINISHED})
+    again = tasks.AttemptEnded.model_validate({**of(), "end": tasks.AttemptEnd.FINISHED})
     await plant(log, "s", [*planned[:-2], [WORKER.single("s", again)]])
-    (found,) = await verify(log, TOPICS, lax(AttemptEnded))
+    (found,) = await verify(log, TOPICS, lax(tasks.AttemptEnded))
     assert (found.invariant, found.offset) == ("INV-2", sum(len(decision) for decision in planned[:-2]))
 
 
 async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None:
-    extra = TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, part=submitted(0).part)
+    extra = tasks.TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, part=submitted(0).part)
     planned = list(search_decisions("s", trials=1))
     await plant(log, "s", [*planned[:-1], [DISPATCHER.single("s", extra)], planned[-1]])
-    found = await verify(log, TOPICS, lax(TaskSubmitted))
+    found = await verify(log, TOPICS, lax(tasks.TaskSubmitted))
     assert [finding.invariant for finding in found] == ["INV-10", "INV-2"]
     assert "s.extra has not ended" in found[1].message
 
 
-def assigned(**changes: object) -> TaskAssigned:
-    return TaskAssigned.model_validate(of(worker_id="w1", device_ids=["d"], seen=0, **changes))
+def assigned(**changes: object) -> tasks.TaskAssigned:
+    return tasks.TaskAssigned.model_validate(of(worker_id="w1", device_ids=["d"], seen=0, **changes))
 
 
 @pytest.mark.parametrize(
     ("event", "lost"),
     [
-        (TaskAccepted.model_validate(of()), "accepted twice"),
+        (tasks.TaskAccepted.model_validate(of()), "accepted twice"),
         (assigned(attempt=3), "comes after attempt 1"),
         (assigned(attempt=2), "before attempt 1 has ended"),
         (assigned(placement=3), "comes after placement 1"),
     ],
 )
 async def test_attempts_that_are_not_in_line_are_found(
-    log: MemoryLog, event: TaskAccepted | TaskAssigned, lost: str
+    log: MemoryLog, event: tasks.TaskAccepted | tasks.TaskAssigned, lost: str
 ) -> None:
     planned = list(search_decisions("s", trials=1))
-    writer = WORKER if isinstance(event, TaskAccepted) else SCHEDULER
+    writer = WORKER if isinstance(event, tasks.TaskAccepted) else SCHEDULER
     await plant(log, "s", [*planned[:5], [writer.single("s", event)]])
     (found,) = await verify(log, TOPICS, lax(type(event)))
     assert found.invariant == "INV-3"
@@ -261,7 +246,7 @@ async def test_two_attempts_on_one_device_at_once_are_found(log: MemoryLog) -> N
 def with_recovered_end(stream: str, decision: Decision) -> Decision:
     """Returns a decision; an end of an attempt in it as a worker tells it after its restart."""
     [message, *others] = [CODEC.decode(CODEC.envelope(made.headers), made.value) for made in decision]
-    if others or not isinstance(message, AttemptEnded):
+    if others or not isinstance(message, tasks.AttemptEnded):
         return decision
     return [WORKER.single(stream, message.model_copy(update={"recovered": True}))]
 
@@ -269,7 +254,7 @@ def with_recovered_end(stream: str, decision: Decision) -> Decision:
 async def test_a_worker_that_never_joined_is_found(log: MemoryLog) -> None:
     foreign = {**of(incarnation="i9"), "worker_id": "w1", "device_ids": ["cpu0"], "seen": 1}
     planned = list(search_decisions("s", trials=1))
-    assigned = [SCHEDULER.single("s", TaskAssigned.model_validate(foreign))]
+    assigned = [SCHEDULER.single("s", tasks.TaskAssigned.model_validate(foreign))]
     await plant(log, "s", [*planned[:3], assigned])
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, "has never joined" in found.message) == ("INV-7", True)
@@ -297,9 +282,8 @@ async def test_a_torn_decision_is_found(log: MemoryLog) -> None:
 async def test_a_secret_is_found_wherever_it_is(log: MemoryLog) -> None:
     key = "AKIA" + "ABCDEFGHIJKLMNOP"
     planned = list(search_decisions("s", trials=1))
-    task = TaskSubmitted(
-        task_id="s.0", task_type="digits", parameters={"a": ["\n" + key]}, part=Part(kind="trial", number=0)
-    )
+    trial, parameters = Part(kind="trial", number=0), {"a": ["\n" + key]}
+    task = tasks.TaskSubmitted(task_id="s.0", task_type="digits", parameters=parameters, part=trial)
     await plant(log, "s", [*planned[:2], [DISPATCHER.single("s", task)]])
     found = {finding.invariant: finding for finding in await verify(log, TOPICS)}
     assert found["INV-14"].message == "$.parameters.a[0] looks like a secret"
@@ -307,16 +291,16 @@ async def test_a_secret_is_found_wherever_it_is(log: MemoryLog) -> None:
 
 
 async def test_too_many_trials_at_all_or_at_once_are_found(log: MemoryLog) -> None:
-    early = [DISPATCHER.single("t", TrialSuggested(trial=1, parameters={}, seen=0))]
+    early = [DISPATCHER.single("t", messages.TrialSuggested(trial=1, parameters={}, seen=0))]
     await plant(log, "t", [*list(search_decisions("t", trials=2))[:4], early])
-    (once,) = await verify(log, TOPICS, lax(TrialSuggested))
+    (once,) = await verify(log, TOPICS, lax(messages.TrialSuggested))
     assert (once.invariant, once.message) == ("INV-12", "2 trials at once, the concurrency is 1")
     planned = list(search_decisions("s", trials=2))
-    extra = [DISPATCHER.single("s", TrialSuggested(trial=2, parameters={}, seen=0))]
-    ended = [DISPATCHER.single("s", TrialEnded(trial=2, status=TrialStatus.FAILED))]
-    over = [DISPATCHER.single("s", SearchEnded(status=SearchStatus.DONE, trials=2))]
+    extra = [DISPATCHER.single("s", messages.TrialSuggested(trial=2, parameters={}, seen=0))]
+    ended = [DISPATCHER.single("s", messages.TrialEnded(trial=2, status=messages.TrialStatus.FAILED))]
+    over = [DISPATCHER.single("s", messages.SearchEnded(status=messages.SearchStatus.DONE, trials=2))]
     await plant(log, "s", [*planned[:-1], extra, ended, over])
-    found = await verify(log, TOPICS, lax(TrialSuggested))
+    found = await verify(log, TOPICS, lax(messages.TrialSuggested))
     said = {(one.invariant, one.message) for one in found}
     assert said >= {("INV-12", "3 trials, the limit is 2")}
 
@@ -337,6 +321,6 @@ def test_what_is_over_is_forgotten() -> None:
     told.tell(suggested(0), submitted(0))
     finish(told, 0, 0.5)
     assert verified(told.records).histories[STREAM].tasks
-    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    told.tell(messages.SearchEnded(status=messages.SearchStatus.DONE, trials=1))
     history = verified(told.records).histories[STREAM]
     assert (history.over, history.tasks, history.root) == (True, {}, None)

@@ -1,5 +1,3 @@
-"""What is found in a log does not depend on where it ends, or on the order in which partitions are read."""
-
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache

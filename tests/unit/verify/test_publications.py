@@ -115,9 +115,8 @@ def test_a_dead_letter_of_what_can_be_read_or_is_not_there_is_found(published: b
 def sent(parent: str, offset: int, **changes: Any) -> CommandReceived:
     """Returns the command that an event of a parent stream asks for."""
     source = Source(topic=TOPICS.events.name, partition=partition_of(parent, 3), offset=offset)
-    return event(
-        command_id=f"{parent}@{offset}", source=source, publisher=f"trackside/stream/{parent}", **changes
-    )
+    named = {"command_id": f"{parent}@{offset}", "publisher": f"trackside/stream/{parent}"}
+    return event(source=source, **named, **changes)
 
 
 @pytest.mark.parametrize(

@@ -81,24 +81,16 @@ SHOWN: list[tuple[str, Any, list[str]]] = [
             ([1, 2], [0.1, 0.2], [0.3, 0.4], [0.5, 0.6]), (0.5, -1.0, 0.25), "PCA", "epoch", 390,
         ),
         [
-            "surface of 2 x 2, loss 0.25 to 2.5",
-            "path of 2 points",
-            "converged at (0.5, -1), loss 0.25",
-            "directions by PCA",
-            "intervals in epoch, 390 steps in an epoch",
+            *("surface of 2 x 2, loss 0.25 to 2.5", "path of 2 points", "converged at (0.5, -1), loss 0.25"),
+            *("directions by PCA", "intervals in epoch, 390 steps in an epoch"),
         ],
     ),
     (
         "hparams",
         HParams({"lr": 0.001, "optimizer": "a\x07", "amsgrad": True, "seed": None}, ["loss"], "g", "failed"),
         [
-            "lr         0.001",
-            "optimizer  a\\x07",
-            "amsgrad    yes",
-            "seed       -",
-            "compared by loss",
-            "group g",
-            "status failed",
+            *("lr         0.001", "optimizer  a\\x07", "amsgrad    yes", "seed       -"),
+            *("compared by loss", "group g", "status failed"),
         ],
     ),
 ]  # fmt: skip

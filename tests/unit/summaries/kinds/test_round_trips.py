@@ -25,9 +25,7 @@ def as_stored(packed: Packed) -> Body:
     text = json.dumps(packed.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     assert len(text.encode("utf-8", "strict")) <= INLINE_BYTES
     assert "\\u0000" not in text
-    body: Body = json.loads(
-        text, parse_float=as_numeric, object_hook=lambda found: dict(sorted(found.items()))
-    )
+    body: Body = json.loads(text, parse_float=as_numeric, object_hook=lambda it: dict(sorted(it.items())))
     return body
 
 
