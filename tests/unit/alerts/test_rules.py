@@ -21,10 +21,8 @@ OUTPUT = re.compile(r"^```\n\$ .+\n(?:.+\n)+```$", re.MULTILINE)
 SEVERITIES = ("page", "warning", "info")
 DURATION = re.compile(r"\b\d+(?:ms|s|m|h|d|w|y)\b")
 PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(
-    PROMTOOL is None,
-    reason="promtool is not on PATH: it is part of Prometheus (Debian: apt install prometheus)",
-)
+WITHOUT = "promtool is not on PATH: it is part of Prometheus (Debian: apt install prometheus)"
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=WITHOUT)
 
 
 def runbooks() -> list[str]:

@@ -43,10 +43,8 @@ def panels(board: dict[str, Any], kind: str = "") -> Iterator[dict[str, Any]]:
 
 
 def properties(panel: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        override["matcher"]["options"]: {each["id"]: each["value"] for each in override["properties"]}
-        for override in panel["fieldConfig"]["overrides"]
-    }
+    overrides = {each["matcher"]["options"]: each["properties"] for each in panel["fieldConfig"]["overrides"]}
+    return {name: {each["id"]: each["value"] for each in found} for name, found in overrides.items()}
 
 
 def test_the_files_of_the_boards_are_what_the_code_builds() -> None:
@@ -81,11 +79,8 @@ def test_every_metric_is_on_a_board_or_has_a_reason_why_not_and_no_other_is() ->
 
 
 def test_every_status_has_a_colour() -> None:
-    listed = (
-        *(SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus, BatchStatus),
-        *(JobStatus, StageState),
-    )
-    statuses = {member.value for enumeration in listed for member in enumeration}
+    listed = (*(SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus), BatchStatus)
+    statuses = {member.value for kind in (*listed, JobStatus, StageState) for member in kind}
     statuses |= {status.name for status in TaskStatus}
     statuses |= {*labels.WAIT_REASON.values, *labels.WORKER_STATE.values}
     assert statuses - set(STATUS_COLOURS) == set()

@@ -48,10 +48,8 @@ async def test_the_newest_heartbeat_of_each_worker_at_the_end_of_the_topic_count
 
 async def test_the_newest_digest_of_a_worker_counts_with_its_whole_heartbeat() -> None:
     whole = beat("w1", 1).model_copy(update={"sequence": 1})
-    digests = [
-        WorkerHeartbeatDigest(incarnation="i", sequence=2 + at, whole=1, cpu_percent=80.0 + at)
-        for at in range(WHOLE_EVERY - 1)
-    ]
+    beats = [{"sequence": 2 + at, "cpu_percent": 80.0 + at} for at in range(WHOLE_EVERY - 1)]
+    digests = [WorkerHeartbeatDigest.model_validate({"incarnation": "i", "whole": 1, **it}) for it in beats]
     unknown = WorkerHeartbeatDigest(incarnation="j", sequence=8, whole=5)
     found = await read_heartbeats(await log_of(unknown, whole, *digests, unknown), TOPICS, 2)
     assert set(found) == {"w1"}

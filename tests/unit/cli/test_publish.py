@@ -77,10 +77,8 @@ def test_a_result_is_told_as_json_and_as_a_row_with_all_problems_of_a_refusal() 
     assert why(silent) == "line 0: s1 no answer: nobody answered"
     silent.publication = None
     assert as_row(silent)[2] == "not published"
-    problems = (
-        Problem(code="unknown_tuner", path="$.tuner.name", message="no tuner 'tpee'"),
-        Problem(code="unknown_task_type", path="$.task_type", message="no type 'x'"),
-    )
+    second = Problem(code="unknown_task_type", path="$.task_type", message="no type 'x'")
+    problems = (Problem(code="unknown_tuner", path="$.tuner.name", message="no tuner 'tpee'"), second)
     (refused,) = results(replace(REFUSED, problems=problems))
     assert as_object(refused)["problems"] == [problem.model_dump() for problem in problems]
     assert why(refused).splitlines() == [

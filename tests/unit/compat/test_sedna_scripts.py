@@ -49,14 +49,9 @@ def give(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> None:
 
 def run(script: str, folder: Path, **parameters: Any) -> str:
     """Runs a script as the program of a task does, without a worker; returns its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "trackside.compat.sedna", script],
-        cwd=folder,
-        env={**os.environ, "TRACKSIDE_PARAMETERS": json.dumps(parameters)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command, env = [sys.executable, "-m", "trackside.compat.sedna", script], {**os.environ}
+    env["TRACKSIDE_PARAMETERS"] = json.dumps(parameters)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -156,11 +151,8 @@ def test_a_callback_makes_metrics_which_are_json(folder: Path) -> None:
         learning.evaluate([1], post_process=lambda found: [1.0])
     with pytest.raises(ValueError, match="halved"):
         learning.evaluate([1], post_process="quartered")
-    assert plain_metrics({"a": np.array([1, 2]), "b": float("nan"), "c": (1, float("-inf"))}) == {
-        "a": [1, 2],
-        "b": "nan",
-        "c": [1, "-inf"],
-    }
+    found = {"a": np.array([1, 2]), "b": float("nan"), "c": (1, float("-inf"))}
+    assert plain_metrics(found) == {"a": [1, 2], "b": "nan", "c": [1, "-inf"]}
     with pytest.raises(TypeError, match="metric a: expected a number"):
         plain_metrics({"a": "much"})
 
@@ -173,10 +165,8 @@ def test_an_inference_has_an_answer_and_may_be_hard(folder: Path, monkeypatch: p
     assert learning.inference(1.0) == ([0.5, 0.5], [0.5, 0.5], False), "without a miner no example is hard"
     chosen = {"miner": "CrossEntropy", "parameters": {"threshold_cross_entropy": 0.5}}
     give(monkeypatch, service={"job": "sorter", "name": "inference", "hard_examples": chosen})
-    assert IncrementalLearning.get_hem_algorithm_from_config(threshold_cross_entropy=0.4) == {
-        "method": "CrossEntropy",
-        "param": {"threshold_cross_entropy": 0.4},
-    }
+    miner = IncrementalLearning.get_hem_algorithm_from_config(threshold_cross_entropy=0.4)
+    assert miner == {"method": "CrossEntropy", "param": {"threshold_cross_entropy": 0.4}}
     learning = IncrementalLearning(Scores)
     assert [learning.inference(value)[2] for value in (1.0, 2.0)] == [True, False]
     raw, processed, hard = learning.inference(2.0, post_process=halve)

@@ -11,14 +11,9 @@ from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
 
 TRACEPARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-HEADERS = {
-    "ce_specversion": b"1.0",
-    "ce_id": b"c-1",
-    "ce_type": b"trackside.stop-search.v1",
-    "ce_source": b"https://example.org/notebook",
-    "ce_partitionkey": b"digits-1",
-    "content-type": b"application/json",
-}
+HEADERS = {"ce_specversion": b"1.0", "ce_id": b"c-1", "ce_type": b"trackside.stop-search.v1"}
+HEADERS |= {"ce_source": b"https://example.org/notebook", "ce_partitionkey": b"digits-1"}
+HEADERS["content-type"] = b"application/json"
 STRUCTURED = {"content-type": b"application/cloudevents+json; charset=utf-8"}
 EVENT: dict[str, Any] = {
     "specversion": "1.0",

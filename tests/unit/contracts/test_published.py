@@ -67,11 +67,9 @@ def with_fields(**fields: Any) -> dict[str, Any]:
     """The command with other fields: those named change, None leaves one out."""
     known: dict[str, Any] = {name: (field.annotation, field) for name, field in Play.model_fields.items()}
     chosen = {name: field for name, field in (known | fields).items() if field is not None}
-    made: dict[str, Any] = {
-        "__annotations__": {name: kind for name, (kind, _) in chosen.items()},
-        "__module__": __name__,
-        **{name: default for name, (_, default) in chosen.items() if default is not ...},
-    }
+    made: dict[str, Any] = {"__annotations__": {name: kind for name, (kind, _) in chosen.items()}}
+    made |= {name: default for name, (_, default) in chosen.items() if default is not ...}
+    made["__module__"] = __name__
     return published_schema(type("Play", (Command,), made))
 
 

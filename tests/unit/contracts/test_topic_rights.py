@@ -22,11 +22,8 @@ def test_each_topic_and_each_principal_of_an_installation_is_in_the_table() -> N
 
 
 def test_only_those_that_write_events_of_their_own_may_write_to_the_log() -> None:
-    writers = {
-        right.principal
-        for right in rights(TOPICS, ["gpu-1"])
-        if right.operation is AclOperation.WRITE and TOPICS.events.name.startswith(right.name)
-    }
+    of_writes = [right for right in rights(TOPICS, ["gpu-1"]) if right.operation is AclOperation.WRITE]
+    writers = {each.principal for each in of_writes if TOPICS.events.name.startswith(each.name)}
     assert writers == {"dispatcher", "scheduler", "summary-indexer", "worker-gpu-1", ADMIN}
 
 

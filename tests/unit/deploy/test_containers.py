@@ -126,11 +126,9 @@ def test_passwords_come_from_files_that_git_and_the_image_leave_out() -> None:
 
 def test_the_console_has_users_and_asks_the_other_services() -> None:
     prefix, console = "TRACKSIDE_CONSOLE_", SERVICES["console"]
-    variables = {
-        name.removeprefix(prefix).lower(): re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value)
-        for name, value in console["environment"].items()
-        if name.startswith(prefix)
-    }
+    own = {name: value for name, value in console["environment"].items() if name.startswith(prefix)}
+    given_by = re.compile(r"^\$\{\w+:-(.*)\}$")
+    variables = {name.removeprefix(prefix).lower(): given_by.sub(r"\1", value) for name, value in own.items()}
     given = ConsoleSettings.model_validate(variables)
     assert given.has_login and given.session_key_file
     [published] = console["ports"]

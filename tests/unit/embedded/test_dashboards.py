@@ -122,10 +122,8 @@ def test_what_an_earlier_release_has_written_is_removed(tmp_path: Path) -> None:
 
 def test_processes_of_one_service_are_targets_of_one_service(tmp_path: Path) -> None:
     listed = provisioning.targets(addresses(tmp_path).services)
-    assert [each["labels"] for each in listed] == [
-        {"instance": "worker", "service": "worker"},
-        {"instance": "worker-2", "service": "worker"},
-    ]
+    labels = [{"instance": name, "service": "worker"} for name in ("worker", "worker-2")]
+    assert [each["labels"] for each in listed] == labels
 
 
 def test_a_folder_with_a_space_is_one_argument_of_a_printed_command(tmp_path: Path) -> None:

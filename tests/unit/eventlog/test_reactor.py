@@ -116,13 +116,8 @@ class WatchingDecider(CountingDecider):
 
 
 def reactor(service: ServiceContext, decider: CountingDecider) -> Reactor:
-    return Reactor(
-        service,
-        decider,
-        starts={(TOPIC.name, 0): 0, (TOPIC.name, 1): 0},
-        raw={},
-        partitions={TOPIC.name: TOPIC.partitions},
-    )
+    starts = {(TOPIC.name, 0): 0, (TOPIC.name, 1): 0}
+    return Reactor(service, decider, starts=starts, raw={}, partitions={TOPIC.name: TOPIC.partitions})
 
 
 async def run(

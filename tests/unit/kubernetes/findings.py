@@ -138,11 +138,9 @@ def of_volumes(manifests: list[Manifest]) -> Iterator[str]:
     existing = {each["metadata"]["name"] for each in of_kind(manifests, "ConfigMap", "Secret")}
     existing |= MADE_IN_THE_CLUSTER.keys()
     used: set[str] = set()
-    claims = {
-        claim["metadata"]["name"]
-        for each in of_kind(manifests, "StatefulSet")
-        for claim in each["spec"].get("volumeClaimTemplates", [])
-    }
+    sets = of_kind(manifests, "StatefulSet")
+    listed = [claim for each in sets for claim in each["spec"].get("volumeClaimTemplates", [])]
+    claims = {claim["metadata"]["name"] for claim in listed}
     for container in containers(manifests):
         volumes = {each["name"]: each for each in container.pod.get("volumes", [])}
         known = volumes.keys() | (claims if container.name.startswith("StatefulSet/") else set())
@@ -181,10 +179,8 @@ def of_selectors(manifests: list[Manifest]) -> Iterator[str]:
         wanted = {port["targetPort"] for port in service["spec"]["ports"]}
         for name, own in labels.items():
             if selects({"matchLabels": service["spec"]["selector"]}, own):
-                yield from (
-                    f"{name_of(service)}: no container of {name} has the port {each}"
-                    for each in wanted - ports.get(name, set())
-                )
+                missing = wanted - ports.get(name, set())
+                yield from (f"{name_of(service)}: no container of {name} has the port {it}" for it in missing)
     accounts = {each["metadata"]["name"] for each in of_kind(manifests, "ServiceAccount")}
     for workload in of_kind(manifests, *WORKLOADS):
         if workload["spec"]["template"]["spec"].get("serviceAccountName") not in accounts:

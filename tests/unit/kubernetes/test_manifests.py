@@ -120,11 +120,8 @@ def test_the_console_has_users_and_asks_services_that_exist(overlay: str) -> Non
     given = ConsoleSettings.model_validate({name: of[name] for name in known})
     assert given.has_login
     assert given.session_key_file, "one pod must know the sessions of the last one"
-    services = {
-        f"http://{each['metadata']['name']}:{port['port']}"
-        for each in of_kind(manifests, "Service")
-        for port in each["spec"]["ports"]
-    }
+    listed = [(each["metadata"]["name"], each["spec"]["ports"]) for each in of_kind(manifests, "Service")]
+    services = {f"http://{name}:{port['port']}" for name, ports in listed for port in ports}
     assert len(given.addresses_of_services) == 3
     assert set(given.addresses_of_services.values()) <= services
     ports = {each["containerPort"] for each in service(manifests, CONSOLE)["ports"]}

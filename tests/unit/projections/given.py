@@ -149,13 +149,9 @@ def search_decisions(
     yield [DISPATCHER.single(search, received)]
     limits: Any = {"max_trials": trials, "concurrency": 1}
     spec = messages.SearchSpec(name="three", task_type="digits", space=SPACE, **limits)
-    yield DISPATCHER.decision(
-        search,
-        [
-            CommandAccepted(command_id=received.command_id, source=received.source),
-            messages.SearchStarted(command_id=received.command_id, search=spec, seed=7),
-        ],
-    )
+    accepted = CommandAccepted(command_id=received.command_id, source=received.source)
+    started = messages.SearchStarted(command_id=received.command_id, search=spec, seed=7)
+    yield DISPATCHER.decision(search, [accepted, started])
     chance = random.Random(search)
     for trial in range(trials):
         yield from _trial(search, trial, reports, chance, trial == lost, trial == failed)

@@ -58,16 +58,8 @@ class BatchWriter:
     def started(self) -> Iterator[Decision]:
         source = Source(topic="trackside.commands", partition=0, offset=0)
         command = {"command_id": f"{self.batch_id}-start", "source": source}
-        received = CommandReceived.model_validate(
-            {
-                **command,
-                "command_type": "trackside.submit-tasks.v1",
-                "body": {},
-                "digest": "d",
-                "publisher": "cli",
-                "rules": 1,
-            }
-        )
+        said = {"command_type": "trackside.submit-tasks.v1", "body": {}, "digest": "d", "publisher": "cli"}
+        received = CommandReceived.model_validate({**command, **said, "rules": 1})
         yield self.decision("dispatcher", received)
         accepted = CommandAccepted.model_validate(command)
         started = BatchStarted(command_id=received.command_id, batch=self.spec)

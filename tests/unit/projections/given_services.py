@@ -31,10 +31,6 @@ def served_batch(batch_id: str) -> Iterator[Decision]:
 
 
 def _given(batch: BatchWriter, name: str, number: int) -> Decision:
-    given = InstructionGiven(
-        command_id=f"{name}-{number}",
-        task_id=f"{batch.batch_id}.1.{name}",
-        number=number,
-        body={"n": number, "text": "\x00"},
-    )
+    task_id, body = f"{batch.batch_id}.1.{name}", {"n": number, "text": "\x00"}
+    given = InstructionGiven(command_id=f"{name}-{number}", task_id=task_id, number=number, body=body)
     return batch.decision("dispatcher", given)

@@ -37,11 +37,7 @@ GROUPED = {projection.table.name for projection in OF_STREAMS if projection.tabl
 
 
 def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
-    return {
-        (projection.table.name, key): projection.row(stream, key)
-        for projection in OF_STREAMS
-        for key in projection.keys(stream)
-    }
+    return {(each.table.name, key): each.row(stream, key) for each in OF_STREAMS for key in each.keys(stream)}
 
 
 async def small_history() -> list[Record]:

@@ -15,11 +15,8 @@ from trackside.eventlog.memory import MemoryLog
 
 ONE = Topics(event_partitions=1)
 """Topics with one partition of events, so that all streams share their offsets."""
-CHAIN = (
-    step("prepare"),
-    step("train", "prepare", parameters={"rows": "${prepare.result.rows}"}),
-    step("report", "train"),
-)
+TRAIN = step("train", "prepare", parameters={"rows": "${prepare.result.rows}"})
+CHAIN = (step("prepare"), TRAIN, step("report", "train"))
 
 
 @dataclass

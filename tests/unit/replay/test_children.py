@@ -33,10 +33,8 @@ async def log_with_child() -> MemoryLog:
 async def test_why_shows_the_request_for_a_child_and_the_event_of_its_stream_that_ended_it() -> None:
     found = await why(await find_stream(await log_with_child(), TOPICS, STREAM), "1.lr")
     assert [step.what for step in found.causes] == ["CommandReceived", "CommandAccepted", "BatchStarted"]
-    assert [(step.what, step.said, step.follows) for step in found.own] == [
-        ("ChildRequested", "search", 2),
-        ("ChildEnded", "DONE", -1),
-    ]
+    said = [(step.what, step.said, step.follows) for step in found.own]
+    assert said == [("ChildRequested", "search", 2), ("ChildEnded", "DONE", -1)]
     assert found.own[1].outside == f"event {STREAM}.1.lr@70"
 
 

@@ -29,13 +29,9 @@ def search_of(trials: Sequence[tuple[dict[str, Any], float | None]]) -> Search:
 
 
 def drawn(random: Random) -> tuple[dict[str, Any], float]:
-    parameters: dict[str, Any] = {
-        "x": random.uniform(-1, 1),
-        "idle": random.uniform(0, 1),
-        "kind": random.choice(["a", "b", True, None]),
-        "fixed": 5,
-        "layer": {"_name": "conv", "kernel": random.randrange(1, 9)},
-    }
+    parameters: dict[str, Any] = {"x": random.uniform(-1, 1), "idle": random.uniform(0, 1), "fixed": 5}
+    parameters["kind"] = random.choice(["a", "b", True, None])
+    parameters["layer"] = {"_name": "conv", "kernel": random.randrange(1, 9)}
     return parameters, -(parameters["x"] ** 2)
 
 

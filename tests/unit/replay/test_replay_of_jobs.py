@@ -82,10 +82,8 @@ def test_the_causes_of_a_round_are_all_assignments_whose_samples_it_uses() -> No
 def test_of_many_causes_that_follow_events_of_one_stream_the_last_one_is_gone_back_to() -> None:
     log = twenty_parts()
     found = asked(log, "2")
-    steps = [
-        replace(step, origins=[StreamSubject("feed", f"@{step.offset}")]) if not step.task else step
-        for step in found.causes
-    ]
+    feeds = {it.offset: [StreamSubject("feed", f"@{it.offset}")] for it in found.causes if not it.task}
+    steps = [replace(step, origins=feeds.get(step.offset, step.origins)) for step in found.causes]
     last = max(step.offset for step in steps if step.what == "SamplesAssigned")
     events = [each for each in replace(found, causes=steps).origins if each.stream == "feed"]
     assert StreamSubject("feed", f"@{last}") in events

@@ -1,5 +1,8 @@
 """INV-22 of images and other large values of summaries: their records are in the topic of metrics."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from trackside.artifacts.store import Store
@@ -28,15 +31,10 @@ async def log() -> MemoryLog:
 
 def images(stream: str, *digests: tuple[str, int]) -> summaries.SummaryItemsReported:
     """Returns an image for each digest and size, of steps 0, 1, ..., and a value without an artifact."""
+    about: Any = {"kind": "image", "tag": "digits", "time_ms": 1, "body": {"width": 1}}
+    artifact = partial(summaries.ItemArtifact, media_type=FOLDER_MEDIA_TYPE)
     items = [
-        summaries.ReportedItem(
-            kind="image",
-            tag="digits",
-            step=step,
-            time_ms=1,
-            body={"width": 1},
-            artifact=summaries.ItemArtifact(sha256=sha256, size_bytes=size, media_type=FOLDER_MEDIA_TYPE),
-        )
+        summaries.ReportedItem(**about, step=step, artifact=artifact(sha256=sha256, size_bytes=size))
         for step, (sha256, size) in enumerate(digests)
     ]
     items.append(summaries.ReportedItem(kind="text", tag="t", step=0, time_ms=1, body={"sha256": "0" * 64}))

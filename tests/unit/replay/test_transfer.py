@@ -91,10 +91,8 @@ async def test_under_another_name_everything_but_the_names_is_the_same(
     assert state_view(before).parts == state_view(after).parts
     assert [named(task) for task in before.tasks] == [named(task) for task in after.tasks]
     name = next(iter(after.tasks)).removeprefix("last-year.")
-    assert (await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), name)).own[0].what in (
-        "TrialSuggested",
-        "TaskSubmitted",
-    )
+    own = (await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), name)).own
+    assert own[0].what in ("TrialSuggested", "TaskSubmitted")
 
 
 async def test_under_another_name_causes_and_trials_have_it_too(elsewhere: MemoryLog, tmp_path: Path) -> None:

@@ -132,12 +132,9 @@ async def test_a_cause_that_an_event_names_itself_counts_and_one_that_is_not_the
     causes = (f"{STREAM}@0", f"{STREAM}@900", "other@4", "no@offset")
     name_causes(told.records[-4:], *causes)
     found = await asked_of(told, "0")
-    assert [(step.cause, step.follows, step.outside) for step in found.own] == [
-        (causes[0], 0, ""),
-        (causes[1], -1, f"event {STREAM}@900"),
-        (causes[2], -1, "event other@4"),
-        (causes[3], -1, "message no@offset"),
-    ]
+    said = [(step.cause, step.follows, step.outside) for step in found.own]
+    outside = ["", f"event {STREAM}@900", "event other@4", "message no@offset"]
+    assert said == list(zip(causes, (0, -1, -1, -1), outside, strict=True))
 
 
 async def test_the_causes_of_a_log_that_names_none_are_guessed_and_that_is_said(log: MemoryLog) -> None:

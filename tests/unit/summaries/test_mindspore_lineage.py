@@ -55,19 +55,13 @@ def test_a_training_has_its_hyper_parameters_its_dataset_and_its_model() -> None
 def test_what_users_add_has_its_path_as_its_name_and_an_evaluation_its_metrics() -> None:
     inner = UserDefinedInfo(map_double={"rate": 0.5})
     info = UserDefinedInfo(map_str={"version": "v1"}, map_int32={"seed": 7}, map_dict={"deep": inner})
-    assert values_of(LineageEvent(user_defined_info=UserDefinedInfo(user_info=[info]))) == {
-        "user_defined/version": "v1",
-        "user_defined/seed": 7,
-        "user_defined/deep/rate": 0.5,
-    }
+    added = {"user_defined/version": "v1", "user_defined/seed": 7, "user_defined/deep/rate": 0.5}
+    assert values_of(LineageEvent(user_defined_info=UserDefinedInfo(user_info=[info]))) == added
     dataset = EvaluationLineage.ValidDataset(valid_dataset_path="/data/test", valid_dataset_size=10_000)
     lineage = EvaluationLineage(metric='{"accuracy": 0.98, "by class": [1, 2]}', valid_dataset=dataset)
-    assert values_of(LineageEvent(evaluation_lineage=lineage)) == {
-        "test_dataset_path": "/data/test",
-        "test_dataset_count": 10_000,
-        "metric/accuracy": 0.98,
-        "metric/by class": "[1, 2]",
-    }
+    tested = {"test_dataset_path": "/data/test", "test_dataset_count": 10_000}
+    metrics = {"metric/accuracy": 0.98, "metric/by class": "[1, 2]"}
+    assert values_of(LineageEvent(evaluation_lineage=lineage)) == {**tested, **metrics}
     for metric in ("0.98 or so", "[1]", "[" * 100_000):
         lineage = EvaluationLineage(metric=metric)
         assert values_of(LineageEvent(evaluation_lineage=lineage)) == {"metric/": metric}

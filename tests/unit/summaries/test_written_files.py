@@ -51,10 +51,8 @@ def test_scalars_as_tensors_and_graphs_are_those_to_tensorboard(tmp_path: Path) 
 def test_hyper_parameters_are_those_of_the_plug_in(tmp_path: Path) -> None:
     given = HParams({"rate": 0.1, "name": "adam", "amsgrad": True, "none": None}, ["loss"], "g", "succeeded")
     path = written(tmp_path, writing.hparams_records(3, 5000, given, {"rate": [0.1, 0.2]}))
-    content = {
-        value.tag: plugin_data_pb2.HParamsPluginData.FromString(value.metadata.plugin_data.content)
-        for value in values_of_tensorboard(path)
-    }
+    read, values = plugin_data_pb2.HParamsPluginData.FromString, values_of_tensorboard(path)
+    content = {value.tag: read(value.metadata.plugin_data.content) for value in values}
     experiment = content["_hparams_/experiment"].experiment
     kinds = {info.name: info.type for info in experiment.hparam_infos}
     assert kinds == {"rate": 3, "name": 1, "amsgrad": 2}

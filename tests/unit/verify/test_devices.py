@@ -21,14 +21,8 @@ SLOT = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=GIB)
 
 
 def incarnation(**changed: Any) -> IncarnationHistory:
-    known: dict[str, Any] = {
-        "worker_id": "w1",
-        "incarnation": "i1",
-        "joined_offset": 0,
-        "devices": {device.device_id: device for device in (GPU, SLOT)},
-        "memory_bytes": 16 * GIB,
-        "max_tasks": 2,
-    }
+    known: dict[str, Any] = {"worker_id": "w1", "incarnation": "i1", "joined_offset": 0, "max_tasks": 2}
+    known |= {"devices": {each.device_id: each for each in (GPU, SLOT)}, "memory_bytes": 16 * GIB}
     return IncarnationHistory(**{**known, **changed})
 
 

@@ -25,16 +25,8 @@ KIND, BODY = "trackside.ping.v1", {"n": 1}
 
 def event(**changes: Any) -> CommandReceived:
     """Returns the event of a command as it was published, but for some fields."""
-    fields: dict[str, Any] = {
-        "command_id": "c-1",
-        "command_type": KIND,
-        "body": BODY,
-        "digest": digest_of(KIND, BODY),
-        "source": PLACE,
-        "publisher": "cli",
-        "rules": 1,
-        **changes,
-    }
+    said: dict[str, Any] = {"command_id": "c-1", "command_type": KIND, "body": BODY, "rules": 1}
+    fields = {**said, "digest": digest_of(KIND, BODY), "source": PLACE, "publisher": "cli", **changes}
     return CommandReceived(**fields)
 
 

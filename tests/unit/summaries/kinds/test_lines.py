@@ -59,14 +59,8 @@ SHOWN: list[tuple[str, Any, list[str]]] = [
         "graph",
         Graph([node("in", "Input"), node("n/dense/w", "Variable"), node("n/dense/b\n"), node("n/x/y/z")]),
         [
-            "4 nodes",
-            "  in [Input]",
-            "  n (3 nodes)",
-            "    dense (2 nodes)",
-            "      w [Variable]",
-            "      b\\n",
-            "    x (1 node)",
-            "      y (1 node)",
+            *("4 nodes", "  in [Input]", "  n (3 nodes)", "    dense (2 nodes)", "      w [Variable]"),
+            *("      b\\n", "    x (1 node)", "      y (1 node)"),
         ],
     ),
     (
