@@ -52,12 +52,8 @@ def groups() -> tuple[dict[str, Any], ...]:
 def rules() -> tuple[Rule, ...]:
     return tuple(
         Rule(
-            alert=each.get("alert", ""),
-            record=each.get("record", ""),
-            expr=each["expr"],
-            wait=each.get("for", "0m"),
-            labels=each.get("labels", {}),
-            annotations=each.get("annotations", {}),
+            *(each.get("alert", ""), each.get("record", ""), each["expr"], each.get("for", "0m")),
+            *(each.get("labels", {}), each.get("annotations", {})),
         )
         for group in groups()
         for each in group["rules"]

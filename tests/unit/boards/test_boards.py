@@ -135,12 +135,10 @@ def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_just_that_one(b
 
 
 def test_every_table_of_trials_or_attempts_links_to_their_traces() -> None:
-    found = {
-        (panel["title"], link["url"].replace("${__data.fields.trace_id}", "4bf92f3577b34da6a3ce929d0e0e4736"))
-        for board in BOARDS
-        for panel in panels(board, "table")
-        for link in properties(panel).get("trace_id", {}).get("links", ())
-    }
+    tables = [panel for board in BOARDS for panel in panels(board, "table")]
+    links_of = [(it["title"], properties(it).get("trace_id", {}).get("links", ())) for it in tables]
+    of_trace = ("${__data.fields.trace_id}", "4bf92f3577b34da6a3ce929d0e0e4736")
+    found = {(title, link["url"].replace(*of_trace)) for title, links in links_of for link in links}
     assert {title for title, _ in found} >= {"Searches", "Best trials", "Trials that failed", "Task"}
     for _, url in found:
         [pane] = parse_qs(urlsplit(url).query)["left"]

@@ -40,17 +40,10 @@ def test_a_space_makes_an_input_for_each_parameter() -> None:
 
 
 def test_a_body_is_made_of_the_inputs_that_have_a_text() -> None:
-    body, problems = body_of(
-        [
-            ("type", "trackside.add-trial.v1"),
-            ("command_id", "x" * 16),
-            ("number:parameters.rate", "0.01"),
-            ("choice:parameters.kind", "adam"),
-            ("json:parameters.size", "32"),
-            ("number:parameters.depth", ""),
-            ("flag:outside", "true"),
-        ]
-    )
+    texts = {"type": "trackside.add-trial.v1", "command_id": "x" * 16, "flag:outside": "true"}
+    texts |= {"number:parameters.rate": "0.01", "choice:parameters.kind": "adam"}
+    texts |= {"json:parameters.size": "32", "number:parameters.depth": ""}
+    body, problems = body_of([*texts.items()])
     assert body == {"parameters": {"rate": 0.01, "kind": "adam", "size": 32}, "outside": True}
     assert problems == []
 

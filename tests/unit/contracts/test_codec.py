@@ -61,20 +61,17 @@ def test_every_message_comes_back_as_it_was_written(seed: int) -> None:
 
 
 def test_every_attribute_of_a_draft_is_in_the_envelope() -> None:
-    draft = Draft(
-        message=SearchExhausted(trials=3, seen=7),
-        id="m-1",
-        source="trackside/dispatcher/2",
-        stream="s-1",
-        time="2026-01-01T00:00:00Z",
-        subject="7",
-        causation_id="m-0",
-        correlation_id="s-1",
-        decision_id="d-1",
-        index=2,
-        count=3,
-        traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01",
-    )
+    place: Any = {
+        "stream": "s-1",
+        "decision_id": "d-1",
+        "index": 2,
+        "count": 3,
+        "time": "2026-01-01T00:00:00Z",
+    }
+    ids: Any = {"id": "m-1", "subject": "7", "causation_id": "m-0", "correlation_id": "s-1"}
+    traceparent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    message, source = SearchExhausted(trials=3, seen=7), "trackside/dispatcher/2"
+    draft = Draft(message, source=source, traceparent=traceparent, **place, **ids)
     key, value, headers = encode(draft)
     envelope = CODEC.envelope(headers)
     assert (key, value) == (b"s-1", b'{"trials":3,"seen":7}')

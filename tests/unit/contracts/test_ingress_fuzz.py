@@ -45,16 +45,10 @@ HEADERS = st.dictionaries(st.sampled_from(ATTRIBUTES) | st.text(max_size=10), OC
 def _kept(arrival: Arrival) -> None:
     """What the log would hold of it can be written, read back, and is within its limits."""
     source = Source(topic="trackside.commands", partition=0, offset=1)
-    event = CommandReceived(
-        command_id=arrival.command_id or "trackside.commands-0-1",
-        command_type=arrival.command_type,
-        body=arrival.body,
-        digest=arrival.digest,
-        source=source,
-        publisher=arrival.publisher,
-        rules=RULES,
-        problem=arrival.problem,
-    )
+    said = ("command_type", "body", "digest", "publisher", "problem")
+    kept: Any = {name: getattr(arrival, name) for name in said}
+    command_id = arrival.command_id or "trackside.commands-0-1"
+    event = CommandReceived(command_id=command_id, source=source, rules=RULES, **kept)
     draft = Draft(event, "m-1", "trackside/dispatcher/1", arrival.stream or "s", "2026-01-31T12:00:00.123Z")
     key, value, headers = encode(draft)
     assert CODEC.decode(CODEC.envelope(headers), value) == event

@@ -209,14 +209,10 @@ def clone(tmp_path: Path) -> Path:
 
 
 def bootstrap(clone: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
-    path = f"{clone.parent / 'bin'}:/usr/bin:/bin"
-    return subprocess.run(
-        [sys.executable, str(clone / "deploy" / "bootstrap.py"), *options],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": path, "TRACKSIDE_CACHE": str(clone.parent / "cache"), **env},
-        check=False,
-    )
+    command = [sys.executable, str(clone / "deploy" / "bootstrap.py"), *options]
+    own = {"PATH": f"{clone.parent / 'bin'}:/usr/bin:/bin", "TRACKSIDE_CACHE": str(clone.parent / "cache")}
+    variables = {**os.environ, **own, **env}
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
 
 
 def asked(clone: Path) -> list[str]:

@@ -165,20 +165,11 @@ def _trial(
 ) -> Iterator[Decision]:
     task = trial_task_id(search, trial)
     parameters = {"lr": chance.random(), "hidden": chance.randrange(500), "optimizer": "adam"}
-    yield DISPATCHER.decision(
-        search,
-        [
-            messages.TrialSuggested(trial=trial, parameters=parameters, seen=0),
-            tasks.TaskSubmitted(
-                task_id=task,
-                task_type="digits",
-                parameters=parameters,
-                part=Part(kind="trial", number=trial),
-                inputs=INPUTS if trial == 0 else {},
-                checkpoint=BEGUN_WITH if trial == 1 else None,
-            ),
-        ],
-    )
+    has = {"inputs": INPUTS if trial == 0 else {}, "checkpoint": BEGUN_WITH if trial == 1 else None}
+    what: Any = {"task_id": task, "task_type": "digits", "parameters": parameters, **has}
+    submitted = tasks.TaskSubmitted(part=Part(kind="trial", number=trial), **what)
+    suggested = messages.TrialSuggested(trial=trial, parameters=parameters, seen=0)
+    yield DISPATCHER.decision(search, [suggested, submitted])
     if lost:
         yield from _attempt(search, task, 1, reports // 2, chance)
         yield [_ended(SCHEDULER, search, task, 1, tasks.AttemptEnd.LOST)]

@@ -24,25 +24,14 @@ from trackside.eventlog.record_writer import RecordWriter
 Decision = list[Outgoing]
 WRITERS = {role: RecordWriter(role, "1") for role in ("dispatcher", "scheduler", "worker")}
 ERROR: Json = {"stage": "TRAIN", "type": "OutOfMemoryError", "message": "CUDA out of memory\x00"}
-SPEC = BatchSpec.model_validate(
-    {
-        "name": "compare",
-        "concurrency": 3,
-        "groups": [
-            {
-                "name": "warm-up",
-                "device": "gpu0",
-                "estimate_memory": "1GiB",
-                "tasks": [
-                    {"name": "a", "task_type": "digits", "parameters": {"lr": 0.1}, "priority": 9},
-                    {"task_type": "digits", "queue_timeout_s": 60.0},
-                    {"name": "c", "task_type": "faces", "resources": {"estimate_cuda_memory": "2GB"}},
-                ],
-            },
-            {"tasks": [{"task_type": "digits"}]},
-        ],
-    }
-)
+TASKS: list[Json] = [
+    {"name": "a", "task_type": "digits", "parameters": {"lr": 0.1}, "priority": 9},
+    {"task_type": "digits", "queue_timeout_s": 60.0},
+    {"name": "c", "task_type": "faces", "resources": {"estimate_cuda_memory": "2GB"}},
+]
+WARM_UP: Json = {"name": "warm-up", "device": "gpu0", "estimate_memory": "1GiB", "tasks": TASKS}
+GROUPS = [WARM_UP, {"tasks": [{"task_type": "digits"}]}]
+SPEC = BatchSpec.model_validate({"name": "compare", "concurrency": 3, "groups": GROUPS})
 
 
 class BatchWriter:
@@ -67,19 +56,14 @@ class BatchWriter:
 
     def submitted(self, group: int) -> Decision:
         listed = self.spec.groups[group]
-        return self.decision(
-            "dispatcher",
-            *(
-                tasks.TaskSubmitted(
-                    task_id=batch_task_id(self.batch_id, group, task_name(task, number)),
-                    task_type=task.task_type,
-                    parameters=task.parameters,
-                    part=Part(kind="group", number=group, name=task_name(task, number)),
-                    needs=needs_of(self.spec, listed, task),
-                )
-                for number, task in enumerate(listed.tasks)
-            ),
-        )
+        events = []
+        for number, task in enumerate(listed.tasks):
+            name = task_name(task, number)
+            part, needs = Part(kind="group", number=group, name=name), needs_of(self.spec, listed, task)
+            what: Any = {"task_type": task.task_type, "parameters": task.parameters, "needs": needs}
+            task_id = batch_task_id(self.batch_id, group, name)
+            events.append(tasks.TaskSubmitted(task_id=task_id, part=part, **what))
+        return self.decision("dispatcher", *events)
 
     def placed(
         self, task: str, placement: int, attempt: int = 1, accepted: bool = True, **more: Any

@@ -37,12 +37,9 @@ from trackside.projections.ignored_reports import ignored_reason
 from trackside.projections.owners import OWNERS, Owner
 from trackside.projections.row_changes import RowChanges
 
-ALL = Owner(
-    "all",
-    of_all_streams=tuple(each for owner in OWNERS.values() for each in owner.of_all_streams),
-    of_ignored=tuple(each for owner in OWNERS.values() for each in owner.of_ignored),
-    has_aggregates=True,
-)
+OF_ALL_STREAMS = tuple(each for owner in OWNERS.values() for each in owner.of_all_streams)
+OF_IGNORED = tuple(each for owner in OWNERS.values() for each in owner.of_ignored)
+ALL = Owner("all", of_all_streams=OF_ALL_STREAMS, of_ignored=OF_IGNORED, has_aggregates=True)
 """One owner of all rows of streams."""
 TOPICS = Topics()
 NEVER = 1_000_000

@@ -228,20 +228,6 @@ async def test_a_damaged_file_is_refused_and_its_first_bad_line_named(
         await find_stream(elsewhere, ELSEWHERE, "one")
 
 
-@pytest.mark.thorough
-async def test_each_changed_byte_is_noticed(
-    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, seed: int
-) -> None:
-    path, chance = tmp_path / "f", Random(seed)
-    await written(log, TOPICS, "tasks", path)
-    whole = path.read_bytes()
-    for _ in range(200):
-        at = chance.randrange(len(whole))
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << chance.randrange(7))]) + whole[at + 1 :])
-        with pytest.raises(ReplayError):
-            await imported(elsewhere, path)
-
-
 Changes = dict[int, dict[str, object]]
 """Fields by the number of their line."""
 
