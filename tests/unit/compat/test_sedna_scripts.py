@@ -67,8 +67,7 @@ def test_a_script_that_trains_saves_the_model_and_one_that_evaluates_compares_tw
     inputs = folder / "inputs"
     write_samples(inputs / "samples", SEED)
     weights(inputs / "model", 0, 0, 0)
-    said = run("train.py", folder, epochs=50, round=ROUND)
-    assert "model" in said
+    assert "model" in run("train.py", folder, epochs=50, round=ROUND)
     saved = next(path for path in (folder / "outputs").rglob("*") if path.is_file() and "model" in str(path))
     write_samples(inputs / "samples", SEED + 1)
     (inputs / "trained").write_bytes(saved.read_bytes())

@@ -69,18 +69,13 @@ def _texts_of(value: Any) -> Iterator[str]:
             yield from _texts_of(inner)
 
 
-def known(code: str) -> str:
-    """Gives a dead letter's code, which is in the reference."""
-    assert code in DEAD_LETTER_CODES
-    return code
-
-
 def judged(headers: dict[str, bytes], key: bytes | None, value: bytes | None) -> str:
     """Reads a record as the dispatcher does and says what became of it: a code, or `read`."""
     try:
         arrival = read_command(headers, key, value)
     except UndecodableError as error:
-        return known(error.code)
+        assert error.code in DEAD_LETTER_CODES
+        return error.code
     assert arrival.command_id == "" or is_identifier(arrival.command_id)
     assert arrival.stream == "" or is_identifier(arrival.stream)
     assert (arrival.body is None) == (arrival.problem is not None)
@@ -101,8 +96,7 @@ def _obeyed(wire_type: str, body: dict[str, Any]) -> str:
         assert len(found.model_dump_json()) < 20_000, "a refusal is no place to repeat what was sent"
         return found.code
     assert isinstance(found, Command)
-    again = command_of(wire_type, json.loads(found.model_dump_json()))
-    assert again == found
+    assert command_of(wire_type, json.loads(found.model_dump_json())) == found
     return "read"
 
 

@@ -158,8 +158,7 @@ def joined() -> JobLog:
     service = {"name": "api", "task_type": "serve"}
     edge = {"name": "edge", "task_type": "serve"}
     redefine(log, services=[service, edge])
-    update = log.job.update
-    assert update is not None
+    assert log.job.update is not None
     begun = [event for event in log.written if isinstance(event, TaskSubmitted)][-1]
     assert begun.task_id == f"{JOB}.serve.edge.1.1"
     last = log.records.pop()  # the service begins a little later

@@ -116,14 +116,10 @@ def of_containers(manifests: list[Manifest]) -> Iterator[str]:
             yield f"{name}: it requests no CPU or no memory"
         if "memory" not in resources.get("limits", {}):
             yield f"{name}: its memory has no limit"
-        if _tag(spec["image"]) in ("", "latest"):
+        if spec["image"].rpartition("/")[2].partition(":")[2] in ("", "latest"):
             yield f"{name}: its image {spec['image']} has no tag"
         if container.is_service:
             yield from _of_probes(name, spec)
-
-
-def _tag(image: str) -> str:
-    return image.rpartition("/")[2].partition(":")[2]
 
 
 def _of_probes(name: str, spec: Manifest) -> Iterator[str]:

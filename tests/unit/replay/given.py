@@ -55,6 +55,10 @@ def after(told: Told, *events: Message) -> Told:
 
 async def tell(log: MemoryLog, stream: str, told: Told) -> None:
     for record in told.records:
-        value = record.message.model_dump_json().encode()
-        headers = list(record.envelope.headers.items())
-        await write(log, stream, [[Outgoing(stream.encode(), value, headers)]])
+        await write(log, stream, [[outgoing(record)]])
+
+
+def outgoing(record: Record) -> Outgoing:
+    """Returns a record that was told as it is appended to a log."""
+    value, headers = record.message.model_dump_json().encode(), list(record.envelope.headers.items())
+    return Outgoing(record.envelope.stream.encode(), value, headers)

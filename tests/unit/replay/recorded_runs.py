@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 from tests.unit.aggregates.run.given import RunLog, step
 from tests.unit.domain.given import STREAM
-from tests.unit.replay.given import Clock
+from tests.unit.replay.given import Clock, outgoing
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.contracts.message import Event, Json, Message, Record
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
-from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 
 ONE = Topics(event_partitions=1)
@@ -51,10 +50,7 @@ class RecordedRun(RunLog):
         log = MemoryLog(Clock())
         await log.ensure(ONE.shared)
         for record in self.records:
-            value = record.message.model_dump_json().encode()
-            key = record.envelope.stream.encode()
-            headers = list(record.envelope.headers.items())
-            await log.append(ONE.events.name, 0, [Outgoing(key, value, headers)])
+            await log.append(ONE.events.name, 0, [outgoing(record)])
         return log
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest
+from tests.unit.replay.given import outgoing
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Envelope, Json, Record
 from trackside.contracts.tasks import AttemptAdopted, TaskAccepted
 from trackside.contracts.topics import Topics
-from trackside.eventlog.log import Outgoing, TopicPartition
+from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.causality.bill_of_materials import BillReader, bill_of_materials
@@ -38,9 +39,7 @@ async def written(job: JobLog) -> MemoryLog:
 
 async def write_events(log: MemoryLog, records: Sequence[Record]) -> None:
     for record in records:
-        value = record.message.model_dump_json().encode()
-        headers, key = tuple(record.envelope.headers.items()), record.envelope.stream.encode()
-        await log.append(TOPICS.events.name, 0, [Outgoing(key, value, headers)])
+        await log.append(TOPICS.events.name, 0, [outgoing(record)])
 
 
 async def bill(log: MemoryLog, version: int, model: str = MODEL) -> Json:

@@ -93,8 +93,7 @@ def test_of_many_causes_that_follow_events_of_one_stream_the_last_one_is_gone_ba
 def test_many_causes_of_one_type_are_counted_and_what_a_round_has_decided_is_not_cut() -> None:
     log = twenty_parts()
     lines = [line.plain for line in drawn(asked(log, "2"), JOB)]
-    shown = [at for at, line in enumerate(lines) if " SamplesAssigned " in line]
-    assert len(shown) == SHOWN_CAUSES
+    assert len([at for at, line in enumerate(lines) if " SamplesAssigned " in line]) == SHOWN_CAUSES
     assert any(line.endswith(f"and {20 - SHOWN_CAUSES} more SamplesAssigned") for line in lines)
     assert any("TaskSubmitted" in line and " r2.train.1 " in line for line in lines)
     whole = [line for line in drawn(asked(log, "2"), JOB) if line.no_wrap is False]

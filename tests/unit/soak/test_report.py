@@ -109,8 +109,7 @@ def test_the_ledger_sums_the_faults_of_all_runs(tmp_path: Path) -> None:
     second = RunRecord(first.folder, SEED, "2026-01-02T00:00:00+00:00")
     second.faults = [FaultRecord(1.0, "cut", "connections", None, None)] * 5
     conclude(options(tmp_path / "runs"), second)
-    lines = read_ledger(tmp_path / "runs" / "ledger.jsonl")
-    assert [line.faults for line in lines] == [2, 5]
+    assert [line.faults for line in read_ledger(tmp_path / "runs" / "ledger.jsonl")] == [2, 5]
     assert "2 runs, 0 failed, 7 faults" in (first.folder / "report.html").read_text("utf-8")
 
 

@@ -10,18 +10,13 @@ from trackside.telemetry.disk_space import DiskWatch, write_obstacle
 MIB = 2**20
 
 
-def limits_around(folder: Path, above_bytes: int) -> DiskLimits:
-    """Returns limits by bytes only, so much above what is free."""
-    found = os.statvfs(folder)
-    return DiskLimits(100.0, max(0, found.f_bavail * found.f_frsize + above_bytes))
-
-
 def test_a_disk_with_less_room_than_its_limit_is_reported_once_with_folder_and_sizes(tmp_path: Path) -> None:
     assert DiskWatch([tmp_path], DiskLimits(100.0, 0)).check() == ""
     assert write_obstacle(tmp_path / "not" / "there") == "", "the folder above decides"
     (tmp_path / "below").mkdir()
     folders = [tmp_path / "missing", tmp_path, tmp_path / "below"]
-    watch = DiskWatch(folders, limits_around(tmp_path, 2**40))
+    disk = os.statvfs(tmp_path)
+    watch = DiskWatch(folders, DiskLimits(100.0, disk.f_bavail * disk.f_frsize + 2**40))
     sentence = watch.check()
     assert sentence.startswith(f"the disk of {tmp_path} is nearly full: ")
     assert " are free, " in sentence and sentence.endswith(" needed")

@@ -33,11 +33,6 @@ def logging_as_it_was() -> Iterator[None]:
     context.set_recorder(None)
 
 
-def address_of(collector: asyncio.Server) -> str:
-    host, port = collector.sockets[0].getsockname()
-    return f"http://{host}:{port}"
-
-
 def lines(out: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
@@ -136,7 +131,8 @@ async def test_a_collector_that_never_answers_holds_no_shutdown_back(monkeypatch
         writer.close()
 
     async with await asyncio.start_server(hang, "127.0.0.1", 0) as collector:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{address_of(collector)}/v1/traces")
+        host, port = collector.sockets[0].getsockname()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://{host}:{port}/v1/traces")
         made = setup.configure("scheduler", instance="one")
         with context.start("assign task"):
             pass

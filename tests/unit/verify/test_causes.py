@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, search_running, submitted, suggested
+from tests.unit.verify.mutants import verified
 from trackside.aggregates.search.messages import SearchStopRequested
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.tasks import TaskAssigned
@@ -28,9 +29,7 @@ def history(*causes: str) -> list[Record]:
 
 
 def found(records: Sequence[Record], *, whole: bool = True) -> tuple[list[str], int]:
-    verifier = Verifier(whole=whole)
-    for record in records:
-        verifier.take(record)
+    verifier = verified(records, whole=whole)
     findings = [each for each in verifier.finish() if (each.invariant, each.offset) == ("INV-18", BEFORE)]
     return [each.message for each in findings], verifier.findings.checked["INV-18"]
 

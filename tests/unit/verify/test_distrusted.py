@@ -3,13 +3,13 @@ from typing import Any
 import pytest
 
 from tests.unit.signing.given import STREAM, SignedPartition, decoded, requiring
+from tests.unit.verify.mutants import verified
 from trackside.contracts.tasks import AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.decision_signer import DecisionSigner, new_signer
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.verify.verifier import Verifier
 
 W1 = new_signer()
 
@@ -23,10 +23,7 @@ def ended(signer: DecisionSigner | None) -> Outgoing:
 
 
 def findings(log: SignedPartition) -> list[str]:
-    verifier = Verifier()
-    for entry in log.entries:
-        verifier.take(decoded(entry))
-    return [finding.invariant for finding in verifier.findings.found]
+    return [finding.invariant for finding in verified(map(decoded, log.entries)).findings.found]
 
 
 @pytest.mark.parametrize(

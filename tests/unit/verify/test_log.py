@@ -9,6 +9,7 @@ import pytest
 from tests.unit.domain.given import STREAM, finish, search_running, submitted, suggested
 from tests.unit.domain.plausible import Chance
 from tests.unit.projections import given
+from tests.unit.replay.given import TOPICS, empty
 from tests.unit.verify import mutants
 from tests.unit.verify.mutants import verified
 from trackside.aggregates.registry import AGGREGATES, CODEC
@@ -18,7 +19,6 @@ from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Record
 from trackside.contracts.parts import Part
-from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.task_events import KINDS
 from trackside.eventlog.log import Outgoing
@@ -27,24 +27,13 @@ from trackside.verify.invariants import INVARIANTS
 from trackside.verify.log import verify, verify_topics
 from trackside.verify.verifier import Fold, Verifier
 
-TOPICS = Topics(event_partitions=3)
 OF_STREAMS = {"INV-1", "INV-2", "INV-3", "INV-5", "INV-6", "INV-8", "INV-10", "INV-12"}
 """What the fold alone holds up, whatever anybody writes."""
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.ms = 1_000_000
-
-    def __call__(self) -> int:
-        self.ms += 1
-        return self.ms
-
-
 @pytest.fixture
 async def log() -> MemoryLog:
-    written = MemoryLog(Clock())
-    await written.ensure(TOPICS.shared)
+    written = await empty()
     await given.HistoryWriter(written, TOPICS).join("w1", "i1")
     return written
 
@@ -108,7 +97,7 @@ def is_of_trials(record: Record) -> bool:
 
 
 async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
-    whole = MemoryLog(Clock())
+    whole = await empty()
     await given.write_small_history(whole, TOPICS)
     verdict = await verify_topics(whole, TOPICS)
     assert verdict.findings == []
@@ -152,14 +141,11 @@ async def test_a_command_without_an_answer_is_found_and_open_in_a_live_log(log: 
 
 async def test_a_second_answer_is_found(log: MemoryLog) -> None:
     planned = list(given.search_decisions("s", trials=1))
-    alone = [given.DISPATCHER.single("s", CommandAccepted(command_id="s-start", source=source_of("s-start")))]
+    source = given.command_received("s", "s-start", "trackside.start-search.v1", 0).source
+    alone = [given.DISPATCHER.single("s", CommandAccepted(command_id="s-start", source=source))]
     await plant(log, "s", [*planned[:2], alone, *planned[2:]])
     (found,) = await verify(log, TOPICS, lax(CommandAccepted))
     assert (found.invariant, found.offset) == ("INV-1", 3)
-
-
-def source_of(command: str) -> Any:
-    return given.command_received("s", command, "trackside.start-search.v1", 0).source
 
 
 async def test_a_record_of_the_commands_topic_that_nobody_received_is_found(log: MemoryLog) -> None:
