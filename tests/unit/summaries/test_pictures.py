@@ -19,10 +19,12 @@ def curve(values: list[float] | NDArray[np.float64], name: str = "loss", first: 
 
 
 def test_a_png_has_the_curve_in_its_colour_and_a_gap_where_it_is_not_finite() -> None:
+    from matplotlib.image import imread
+
     values = np.linspace(0.0, 1.0, 300)
     values[100:200] = np.nan
     png = picture([curve(values)], PictureOptions(width=480, height=270))
-    pixels = pytest.importorskip("matplotlib.image").imread(io.BytesIO(png), format="png")
+    pixels = imread(io.BytesIO(png), format="png")
     found = np.round(pixels[:, :, :3] * 255).astype(np.int64)
     assert found.shape == (540, 960, 3)
     blue = (np.abs(found - BLUE).max(axis=2) < 40)[150:400]  # without the legend and the marks at the axis
