@@ -56,7 +56,6 @@ def onnx(location: str) -> bytes:
 
 
 def refused(path: Path, reason: str, form: str = "", error: type[Exception] = UnsafeFormat) -> None:
-    """Checks a model, which must be refused."""
     with pytest.raises(error, match=reason):
         check_model(path, form)
 

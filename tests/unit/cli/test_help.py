@@ -51,7 +51,6 @@ def test_help_imports_no_service_and_no_large_library() -> None:
 
 
 def broken(paragraph: str, lines: list[str], width: int) -> str:
-    """Returns what is wrong with how a paragraph is wrapped."""
     words = paragraph.split()
     begin = next((at for at, line in enumerate(lines) if line and paragraph.startswith(line)), len(lines))
     for line in lines[begin:]:

@@ -46,8 +46,6 @@ async def written(log: ExpiringLog) -> TaskStream:
 
 @dataclass
 class Screen:
-    """What `trackside logs` prints of a task."""
-
     written: TaskStream
     capsys: pytest.CaptureFixture[str]
     err: str = ""
@@ -61,7 +59,6 @@ class Screen:
         source: str | None = None,
         as_json: bool = False,
     ) -> list[str]:
-        """Shows the lines of a task; returns those on the standard output."""
         client = Client("nowhere:1", log=self.written.log)
         printer = OutputPrinter(task_id, attempt, source, as_json)
         await show_logs(self.written.log, client, TOPICS, task_id, follow, printer)

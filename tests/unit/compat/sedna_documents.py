@@ -91,7 +91,6 @@ spec:
 
 
 def joined(*documents: str) -> bytes:
-    """Returns documents as one file."""
     return "---\n".join(documents).encode()
 
 

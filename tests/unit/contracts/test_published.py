@@ -74,7 +74,6 @@ def with_fields(**fields: Any) -> dict[str, Any]:
 
 
 def part(**fields: Any) -> tuple[Any, Any]:
-    """A `pause` with other fields."""
     made = {"__annotations__": {name: kind for name, (kind, _) in fields.items()}, "__module__": __name__}
     made |= {name: default for name, (_, default) in fields.items() if default is not ...}
     kind = type("Pause", (_Spec,), made)

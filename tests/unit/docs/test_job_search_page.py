@@ -9,7 +9,6 @@ PAGE = page("job-search.md")
 
 
 def in_first_column(head: str) -> set[str]:
-    """Returns the names in the first column of the table with this head."""
     return {name for row in rows_below(PAGE, head) for name in named(row[0])}
 
 

@@ -114,7 +114,6 @@ def redefine(log: JobLog, **deploy: object) -> None:
 
 
 def without_targets() -> JobLog:
-    """An update whose targets are removed."""
     log = JobLog()
     deploying(log)
     redefine(log, services=[])

@@ -144,7 +144,6 @@ def random_logs() -> tuple[Told, ...]:
 
 
 def suggest(told: Told, trial: int, **changed: object) -> None:
-    """Suggests a trial for the slot that is open."""
     seen = told.search.opened[trial]
     told.tell(suggested(trial).model_copy(update={"seen": seen, **changed}), submitted(trial))
 
@@ -170,7 +169,6 @@ def full() -> Told:
 
 
 def without_suggestions() -> Told:
-    """A search whose tuner has nothing left to suggest."""
     told = search_running()
     told.tell(exhausted(told))
     return told

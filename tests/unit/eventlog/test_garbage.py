@@ -22,8 +22,6 @@ def _collector() -> Iterator[None]:
 
 
 class Node:
-    """Part of a cycle."""
-
     def __init__(self) -> None:
         self.own = self
 

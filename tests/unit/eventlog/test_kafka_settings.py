@@ -43,7 +43,6 @@ def given(monkeypatch: pytest.MonkeyPatch, files: Path) -> Given:
 
 
 def variables(protocol: str, **others: str) -> dict[str, str]:
-    """Returns variables, with a protocol unless that is empty."""
     return ({"SECURITY_PROTOCOL": protocol} if protocol else {}) | others
 
 

@@ -95,8 +95,6 @@ class SlowReader(MemoryReader):
 
 
 class SlowLog(MemoryLog):
-    """Is read a few records at a time."""
-
     def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> MemoryReader:
         return SlowReader(self, dict(starts))
 

@@ -184,7 +184,6 @@ def of_selectors(manifests: list[Manifest]) -> Iterator[str]:
 
 
 def ports_of_pods(manifests: list[Manifest]) -> dict[str, set[str]]:
-    """Returns the names of the ports of each workload's pods, by the name of the workload."""
     return {
         name_of(each): {
             port["name"]

@@ -40,7 +40,6 @@ def name_of(manifest: Manifest) -> str:
 
 
 def of_kind(manifests: list[Manifest], *kinds: str) -> Iterator[Manifest]:
-    """Yields the manifests of these kinds."""
     return (manifest for manifest in manifests if manifest["kind"] in kinds)
 
 
@@ -59,7 +58,6 @@ class Container:
 
 
 def containers(manifests: list[Manifest]) -> Iterator[Container]:
-    """Yields the containers of all workloads, those that run before the service too."""
     settings = {each["metadata"]["name"]: each["data"] for each in of_kind(manifests, "ConfigMap")}
     for workload in of_kind(manifests, *WORKLOADS):
         pod = workload["spec"]["template"]["spec"]

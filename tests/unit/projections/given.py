@@ -123,7 +123,6 @@ def saved_digest(task: str, number: int, attempt: int = 1) -> str:
 
 
 def forgetting(search: str, command: str, digests: list[str], offset: int = 1) -> Iterator[Decision]:
-    """Yields the decisions of a command that forgets artifacts."""
     received = command_received(search, command, "trackside.forget-artifacts.v1", offset)
     yield [DISPATCHER.single(search, received)]
     accepted = CommandAccepted(command_id=command, source=received.source)

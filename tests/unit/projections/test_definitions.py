@@ -30,7 +30,6 @@ def test_a_numbered_migration_is_never_changed_and_only_adds() -> None:
 
 
 def made() -> dict[str, set[str]]:
-    """Returns all tables that are made, with the names of their columns."""
     texts = [wanted.statements for wanted in definitions()]
     texts += [sql("migrations", step.name) for step in migrations()]
     found = re.findall(r"^CREATE TABLE (\w+) \((.*?)^\);", "\n".join(texts), re.MULTILINE | re.DOTALL)

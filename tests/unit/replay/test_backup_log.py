@@ -24,7 +24,6 @@ async def backed_up(log: MemoryLog, folder: Path) -> BackupLog:
 
 
 async def entries(log: Log, starts: dict[TopicPartition, int]) -> dict[TopicPartition, list[Entry]]:
-    """Returns all records from some offsets on, by partition."""
     found: dict[TopicPartition, list[Entry]] = {place: [] for place in starts}
     reader = log.reader(starts)
     while batch := await reader.read(0.01, 7):

@@ -32,7 +32,6 @@ def two_ended_one_open(**changed: Any) -> Search:
 
 
 def decided(command: messages.StartSearch) -> tuple[Told, list[Event]]:
-    """Lets a dispatcher decide about a command."""
     told = Told()
     return told, answered(told, published(1, body=command.model_dump(mode="json")), CAPABILITIES)
 

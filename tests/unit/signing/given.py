@@ -100,7 +100,6 @@ class SignedPartition:
 def trusted(
     key: DecisionSigner, role: str, worker_id: str = "", partition: int = PARTITION, topic: str = TOPIC
 ) -> KeyTrusted:
-    """Returns the event that makes a key known."""
     known = {"key_id": key.key_id, "public_key": key.public_key.hex()}
     return KeyTrusted(topic=topic, partition=partition, **known, role=role, worker_id=worker_id)
 

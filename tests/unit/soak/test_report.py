@@ -35,7 +35,6 @@ def recorded(folder: Path) -> RunRecord:
 
 
 def sample(at_s: float, events: int, kafka: int = 300 * MIB, worker: int = 80 * MIB) -> dict[str, Any]:
-    """Returns a sample of two processes and the disk."""
     memory = {"kafka": kafka, "worker": worker}
     state = {"at_s": at_s, "lag_s": 0.1, "ready": True, "events": events, "faults": 2}
     disk = {"topics": events * 900, "rows": 20 * MIB + events * 300, "wal": 32 * MIB, "logs": 10_000}

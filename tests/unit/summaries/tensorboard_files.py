@@ -32,7 +32,6 @@ def scalars_of_tensorboard(path: Path) -> Points:
 
 
 def values_of_tensorboard(path: Path) -> list[Any]:
-    """Returns the summaries of a file that TensorBoard reads."""
     return [value for event in LegacyEventFileLoader(str(path)).Load() for value in event.summary.value]
 
 

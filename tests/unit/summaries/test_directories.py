@@ -27,7 +27,6 @@ NAME = "events.out.tfevents.1600000000.host"
 
 
 def job(base: Path, path: str, *names: str) -> None:
-    """Makes a directory with event files of 3 bytes."""
     (base / path).mkdir(parents=True, exist_ok=True)
     for name in names or (NAME,):
         (base / path / name).write_bytes(b"abc")

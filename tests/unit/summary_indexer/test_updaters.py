@@ -48,7 +48,6 @@ async def test_an_updater_that_raises_is_skipped_and_the_others_run_on() -> None
 
 
 async def touched(runner: UpdaterRunner, called: asyncio.Event) -> None:
-    """Runs the updaters of a job until one was called."""
     running = asyncio.create_task(runner.run())
     runner.touch(["j"])
     await asyncio.wait_for(called.wait(), 10)

@@ -42,20 +42,17 @@ class Worker:
         self.say(tasks.TaskAccepted(**token(task)), (place, 3 * GIB, cuda), more.get("number"))
 
     def train(self, task: str, device: str, number: int | None = None) -> None:
-        """A task that waited for its device has it now."""
         place = AssignedPlace("w1", incarnation(), (device,), False)
         changed = tasks.TaskStatusChanged(**token(task), status=tasks.TaskStatus.TRAINING)
         self.say(changed, (place, None, 0), number)
 
     def interrupt(self, task: str) -> None:
-        """A training runs out of memory, and gives its device to others."""
         error = tasks.TaskError(stage="TRAIN", type="MemoryError", message="", traceback="")
         reserved = tasks.Reservation(memory_bytes=1, cuda_memory_bytes=1, estimated_by="raised")
         about = {**token(task), "reserved": reserved, "error": error}
         self.say(tasks.TaskInterrupted(interrupt=1, resource="device", **about))
 
     def end(self, task: str, number: int | None = None) -> None:
-        """A task ends; with a number that was drawn before."""
         self.say(tasks.AttemptEnded(**token(task), end=tasks.AttemptEnd.FINISHED), number=number)
 
     def draw(self) -> int:

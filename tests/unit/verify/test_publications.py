@@ -31,7 +31,6 @@ def event(**changes: Any) -> CommandReceived:
 
 
 def record(received: CommandReceived, stream: str = "s") -> Record:
-    """Returns an event as the first record of a stream."""
     return record_of(received, 0, stream=stream, partition=partition_of(stream, TOPICS.event_partitions))
 
 
