@@ -172,9 +172,7 @@ def test_a_folder_is_a_manifest_and_blobs_and_comes_back_as_it_was(store: Store,
     assert store.put(folder, give=True) == reference
 
 
-def test_links_pipes_and_devices_are_no_files_and_nothing_is_overwritten(
-    store: Store, tmp_path: Path
-) -> None:
+def test_links_pipes_and_devices_are_no_files_and_nothing_is_replaced(store: Store, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/hostname")
     os.mkfifo(tmp_path / "pipe")
     for path, kind, said in (

@@ -159,9 +159,7 @@ async def test_a_task_without_lines_says_so(written: TaskStream, screen: Screen)
     assert (await screen.shown(), screen.err) == ([], "digits-1.0 has written nothing\n")
 
 
-async def test_lines_that_have_expired_are_told_of(
-    written: TaskStream, screen: Screen, log: ExpiringLog
-) -> None:
+async def test_expired_lines_are_told_of(written: TaskStream, screen: Screen, log: ExpiringLog) -> None:
     await second_try(written)
     await written.lines(1, "gone too", attempt=2)
     await written.lines(2, "kept", attempt=2)

@@ -60,9 +60,7 @@ from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLo
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
-    TimeLimitReached,
-)
+from trackside.contracts.tasks import TimeLimitReached
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.streams import Streams

@@ -137,9 +137,7 @@ def test_without_certificates_no_password_is_sent_and_no_wheel_is_taken_whose_ha
     assert [path for path in secure.asked if path.endswith(".whl")] == []
 
 
-def test_a_certificate_must_be_vouched_for(
-    tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_are_verified(tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
     with pytest.raises(find_uv.NotFound, match="CERTIFICATE_VERIFY_FAILED"):
         find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)

@@ -115,7 +115,7 @@ async def test_a_stream_is_found_at_once_where_it_begins(log: MemoryLog, store: 
         await state_at(recorded, PointInTime(offset=recorded.begin - 1))
 
 
-async def test_snapshots_of_a_growing_log_are_alike(
+async def test_snapshots_of_growing_logs_agree(
     log: MemoryLog, store: FolderPastStore, tmp_path: Path
 ) -> None:
     growing = await empty()
@@ -238,9 +238,7 @@ async def test_readers_beside_a_writer_agree(log: MemoryLog, store: FolderPastSt
     assert first == second == expected
 
 
-async def test_readers_go_on_beside_a_full_disk(
-    log: MemoryLog, store: FolderPastStore, tmp_path: Path
-) -> None:
+async def test_a_full_disk_stops_no_reader(log: MemoryLog, store: FolderPastStore, tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, limits[1]))  # a file gets no byte more
     try:

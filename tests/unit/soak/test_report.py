@@ -113,9 +113,7 @@ def test_the_ledger_sums_the_faults_of_all_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("hours", "disk"), [("0.1", "2g"), ("1", "2g"), ("24", "8g")])
-def test_the_disk_has_room_for_so_many_hours(
-    hours: str, disk: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_disk_has_room_for_these_hours(hours: str, disk: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert read_options(["--hours", hours], SEED).disk == disk
     with pytest.raises(SystemExit):
         read_options(["--hours", "0"], SEED)

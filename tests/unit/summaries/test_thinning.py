@@ -28,8 +28,10 @@ def points(draw: st.DrawFn) -> Points:
     count, odd = draw(st.integers(0, 300)), draw(st.sampled_from([0.0, 0.01, 0.3, 1.0]))
     random = Random(draw(st.integers(0, 2**32)))
     steps = sorted(min(low + random.randint(0, width), INT64 - 1) for _ in range(count))
-    gauss, pick = (lambda: random.gauss(0, random.choice([1, 1e9]))), (lambda: random.choice(ODD))
-    return [(step, pick() if random.random() < odd else gauss()) for step in steps]
+    return [
+        (step, random.choice(ODD) if random.random() < odd else random.gauss(0, random.choice([1, 1e9])))
+        for step in steps
+    ]
 
 
 def thinned(given: Points, limit: int | None) -> list[int]:

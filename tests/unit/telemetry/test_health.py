@@ -115,9 +115,7 @@ async def test_head_is_answered_like_get_without_the_body(port: int, state: Heal
     ],
     ids=["path", "method", "octets", "no version", "version", "early", "long"],
 )
-async def test_a_bad_request_is_answered_and_the_next_one_works(
-    port: int, octets: bytes, status: int
-) -> None:
+async def test_a_bad_request_is_answered_and_the_next_works(port: int, octets: bytes, status: int) -> None:
     reply = await send(port, octets)
     assert (reply.status, bool(reply.json()["error"])) == (status, True)
     assert (await get(port, "/health")).status == 200
