@@ -1,5 +1,5 @@
 import re
-from typing import get_args
+from typing import Final, get_args
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_name_that_is_not_listed_or_of_another_kind_is_refused() -> None:
 def test_what_is_counted_is_exposed_with_its_labels() -> None:
     metrics.counter("trackside.dispatcher.refused.commands").labels(code="unknown_search").inc(2)
     metrics.histogram("trackside.scheduler.queue_wait.seconds").observe(0.2)
-    refused = "trackside.dispatcher.refused.commands"
+    refused: Final = "trackside.dispatcher.refused.commands"
     assert metrics.counter(refused) is metrics.counter(refused)
     text = metrics.exposition()[1].decode()
     assert 'trackside_dispatcher_refused_commands_total{code="unknown_search"} 2.0' in text
