@@ -150,8 +150,8 @@ def test_a_callback_makes_metrics_which_are_json(folder: Path) -> None:
         learning.evaluate([1], post_process=lambda found: [1.0])
     with pytest.raises(ValueError, match="halved"):
         learning.evaluate([1], post_process="quartered")
-    found = {"a": np.array([1, 2]), "b": float("nan"), "c": (1, float("-inf"))}
-    assert plain_metrics(found) == {"a": [1, 2], "b": "nan", "c": [1, "-inf"]}
+    odd = {"a": np.array([1, 2]), "b": float("nan"), "c": (1, float("-inf"))}
+    assert plain_metrics(odd) == {"a": [1, 2], "b": "nan", "c": [1, "-inf"]}
     with pytest.raises(TypeError, match="metric a: expected a number"):
         plain_metrics({"a": "much"})
 
