@@ -39,28 +39,21 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """The name of the alert, or of the series that is recorded."""
         return self.alert or self.record
 
 
 @cache
 def groups() -> tuple[dict[str, Any], ...]:
-    """Returns the groups of all rule files, as they are written."""
     files = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.yml"))]
     return tuple(group for file in files for group in file["groups"])
 
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Returns all rules."""
     return tuple(
         Rule(
-            alert=each.get("alert", ""),
-            record=each.get("record", ""),
-            expr=each["expr"],
-            wait=each.get("for", "0m"),
-            labels=each.get("labels", {}),
-            annotations=each.get("annotations", {}),
+            *(each.get("alert", ""), each.get("record", ""), each["expr"], each.get("for", "0m")),
+            *(each.get("labels", {}), each.get("annotations", {})),
         )
         for group in groups()
         for each in group["rules"]
@@ -68,12 +61,10 @@ def rules() -> tuple[Rule, ...]:
 
 
 def alerts() -> tuple[Rule, ...]:
-    """Returns the alerts."""
     return tuple(rule for rule in rules() if rule.alert)
 
 
 def service_names() -> frozenset[str]:
-    """Returns the names of the services, as the stack and the label `service` have them."""
     return frozenset(each.name for each in stack_process.services(ROOT, ROOT, 1))
 
 

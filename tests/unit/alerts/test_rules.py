@@ -1,5 +1,3 @@
-"""Alerts are about metrics that exist, each is tested by promtool, and has a runbook under its name."""
-
 import json
 import re
 import shutil
@@ -23,19 +21,11 @@ OUTPUT = re.compile(r"^```\n\$ .+\n(?:.+\n)+```$", re.MULTILINE)
 SEVERITIES = ("page", "warning", "info")
 DURATION = re.compile(r"\b\d+(?:ms|s|m|h|d|w|y)\b")
 PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(
-    PROMTOOL is None,
-    reason="promtool is not on PATH: it is part of Prometheus (Debian: apt install prometheus)",
-)
-
-
-def runbooks() -> list[str]:
-    """Returns the headings of the runbooks."""
-    return re.findall(r"^### (Trackside\w+)$", RUNBOOKS.read_text("utf-8"), re.MULTILINE)
+WITHOUT = "promtool is not on PATH: it is part of Prometheus (Debian: apt install prometheus)"
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=WITHOUT)
 
 
 def runbook_texts() -> dict[str, str]:
-    """Returns the runbooks by the names of their alerts."""
     _, *found = re.split(r"^### (Trackside\w+)$|^## ", RUNBOOKS.read_text("utf-8"), flags=re.MULTILINE)
     return {name: text for name, text in zip(found[::2], found[1::2], strict=True) if name}
 
@@ -52,7 +42,8 @@ def panels() -> set[tuple[str, str]]:
 
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
-    assert sorted(runbooks()) == sorted(alert.name for alert in alerts())
+    found = re.findall(r"^### (Trackside\w+)$", RUNBOOKS.read_text("utf-8"), re.MULTILINE)
+    assert sorted(found) == sorted(alert.name for alert in alerts())
     for alert in alerts():
         page, _, anchor = alert.annotations["runbook_url"].partition("#")
         assert ROOT / page == RUNBOOKS

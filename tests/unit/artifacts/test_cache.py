@@ -1,5 +1,3 @@
-"""The cache of a host: shared by processes, read-only, and what is in use stays."""
-
 import multiprocessing
 import os
 import threading
@@ -54,9 +52,7 @@ def saved(store: Store, number: int) -> ArtifactReference:
     return store.put(bytes([number]) * MIB)
 
 
-def test_a_second_task_reads_what_the_first_one_fetched(
-    store: Store, blobs: CountingBlobs, cache: Cache
-) -> None:
+def test_a_second_task_reads_what_the_first_fetched(store: Store, blobs: CountingBlobs, cache: Cache) -> None:
     reference = saved(store, 1)
     seen: list[tuple[int, int]] = []
     with cache.lease(reference, store, lambda *each: seen.append(each)) as first:
@@ -68,9 +64,7 @@ def test_a_second_task_reads_what_the_first_one_fetched(
     assert seen[-1] == (MIB, MIB)
 
 
-def test_a_folder_is_cached_as_a_tree(
-    store: Store, blobs: CountingBlobs, cache: Cache, tmp_path: Path
-) -> None:
+def test_a_folder_is_cached_whole(store: Store, blobs: CountingBlobs, cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "model" / "inner").mkdir(parents=True)
     (tmp_path / "model" / "inner" / "weights").write_bytes(b"weights")
     reference = store.put(tmp_path / "model")
@@ -126,9 +120,7 @@ def test_what_is_in_use_stays_and_is_released_at_once(store: Store, cache: Cache
     assert looks == [0]
 
 
-def test_tasks_that_want_the_same_at_once_fetch_it_once(
-    store: Store, blobs: CountingBlobs, cache: Cache
-) -> None:
+def test_tasks_that_want_it_at_once_fetch_it_once(store: Store, blobs: CountingBlobs, cache: Cache) -> None:
     reference = saved(store, 1)
     begin = threading.Barrier(8)
 

@@ -1,5 +1,3 @@
-"""Each error of an artifact has a code of its own, which the reference lists."""
-
 from trackside.artifacts import errors
 from trackside.contracts.refusals import ARTIFACT_CODES
 

@@ -1,5 +1,3 @@
-"""A store in a folder: what is saved is there once, whole, and read back as it was."""
-
 import hashlib
 import os
 import random
@@ -75,9 +73,7 @@ def test_equal_bytes_are_stored_once_and_are_young_again(store: Store, root: Pat
 
 
 @pytest.mark.parametrize("named_twice", [False, True])
-def test_a_given_file_shares_its_bytes_with_the_store_unless_it_has_another_name(
-    store: Store, root: Path, tmp_path: Path, named_twice: bool
-) -> None:
+def test_a_given_file_shares_its_bytes(store: Store, root: Path, tmp_path: Path, named_twice: bool) -> None:
     source = tmp_path / "model"
     source.write_bytes(b"model")
     os.utime(source, (AGES_AGO, AGES_AGO))
@@ -98,9 +94,7 @@ def test_a_damaged_blob_is_found_and_written_again_with_the_next_save(store: Sto
     assert store.verify(reference) == "ok"
 
 
-def test_reading_what_is_missing_or_damaged_says_which_and_where(
-    store: Store, root: Path, tmp_path: Path
-) -> None:
+def test_what_is_missing_or_damaged_is_named_and_where(store: Store, root: Path, tmp_path: Path) -> None:
     reference = store.put(b"model")
     path = blob(root, reference.sha256)
     path.chmod(0o644)
@@ -124,9 +118,7 @@ def test_reading_what_is_missing_or_damaged_says_which_and_where(
 
 
 @pytest.mark.parametrize("harm", ["damaged", "missing", "gone"])
-def test_another_copy_is_read_where_the_store_lacks_the_bytes(
-    store: Store, root: Path, tmp_path: Path, harm: str
-) -> None:
+def test_another_copy_is_read_if_bytes_are_gone(store: Store, root: Path, tmp_path: Path, harm: str) -> None:
     reference = store.put(b"model")
     shutil.copytree(root, tmp_path / "copy")
     if harm == "gone":
@@ -180,9 +172,7 @@ def test_a_folder_is_a_manifest_and_blobs_and_comes_back_as_it_was(store: Store,
     assert store.put(folder, give=True) == reference
 
 
-def test_a_link_a_pipe_and_a_device_are_no_files_and_a_target_that_exists_is_not_written(
-    store: Store, tmp_path: Path
-) -> None:
+def test_links_pipes_and_devices_are_no_files_and_nothing_is_replaced(store: Store, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/hostname")
     os.mkfifo(tmp_path / "pipe")
     for path, kind, said in (
@@ -206,9 +196,7 @@ def test_a_folder_above_a_file_that_becomes_a_link_is_refused(store: Store, tmp_
         store.put_files([SourceFile(Path("etc/hostname"), below=tmp_path / "outputs")])
 
 
-def test_a_file_that_is_not_what_was_handed_over_has_changed(
-    store: Store, root: Path, tmp_path: Path
-) -> None:
+def test_a_file_that_is_not_what_was_given_has_changed(store: Store, root: Path, tmp_path: Path) -> None:
     source = tmp_path / "model"
     source.write_bytes(b"model")
     with pytest.raises(errors.ArtifactChanged, match="expected"):

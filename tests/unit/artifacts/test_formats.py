@@ -1,5 +1,3 @@
-"""What may be a model: weights and plain files; what runs code when it is loaded is refused."""
-
 import bz2
 import gzip
 import io
@@ -58,7 +56,6 @@ def onnx(location: str) -> bytes:
 
 
 def refused(path: Path, reason: str, form: str = "", error: type[Exception] = UnsafeFormat) -> None:
-    """Checks a model, which must be refused."""
     with pytest.raises(error, match=reason):
         check_model(path, form)
 
@@ -100,12 +97,8 @@ def test_weights_of_torch_are_models_and_more_than_weights_are_not(tmp_path: Pat
     options = {"_use_new_zipfile_serialization": save == "zip"}
     module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to(torch.bfloat16)
     optimizer = torch.optim.Adam(module.parameters())
-    state = {
-        "model": module.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "step": 3,
-        "size": torch.Size([2]),
-    }
+    state = {"model": module.state_dict(), "optimizer": optimizer.state_dict(), "step": 3}
+    state["size"] = torch.Size([2])
     torch.save(state, tmp_path / "model.pt", **options)
     for form in ("", "torch"):
         check_model(tmp_path / "model.pt", form)

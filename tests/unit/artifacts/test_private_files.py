@@ -1,5 +1,3 @@
-"""Files with secrets are read if only their owner may use them."""
-
 import os
 import re
 import subprocess
@@ -29,9 +27,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_that_only_its_owner_may_use_is_read_and_others_are_refused_with_what_mends_them(
-    path: Path,
-) -> None:
+def test_a_file_that_only_its_owner_may_use_is_read_and_others_are_refused_with_a_remedy(path: Path) -> None:
     for mode in (0o600, 0o400, 0o700):
         path.chmod(mode)
         check_private(path)
@@ -80,9 +76,8 @@ def test_a_file_of_root_may_be_readable_by_a_group(mode: int, read: bool) -> Non
     os.fchown(descriptor, 0, NOBODY)
     os.fchmod(descriptor, mode)
     path = f"/proc/self/fd/{descriptor}"
-    done = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, path], pass_fds=[descriptor], capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", AS_NOBODY, path]
+    done = subprocess.run(command, pass_fds=[descriptor], capture_output=True, text=True)
     os.close(descriptor)
     assert done.stdout == ("b'hunter2'\n" if read else ""), done.stderr
     assert read or f"(mode {mode:04o})" in done.stderr

@@ -1,5 +1,3 @@
-"""Files that change while they are read."""
-
 import io
 from pathlib import Path
 

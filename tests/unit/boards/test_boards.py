@@ -1,5 +1,3 @@
-"""The boards of Grafana: files are what the code builds, every metric is shown, links lead to their end."""
-
 import json
 import re
 from collections.abc import Iterator
@@ -45,11 +43,8 @@ def panels(board: dict[str, Any], kind: str = "") -> Iterator[dict[str, Any]]:
 
 
 def properties(panel: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns what is set for each column of a panel."""
-    return {
-        override["matcher"]["options"]: {each["id"]: each["value"] for each in override["properties"]}
-        for override in panel["fieldConfig"]["overrides"]
-    }
+    overrides = {each["matcher"]["options"]: each["properties"] for each in panel["fieldConfig"]["overrides"]}
+    return {name: {each["id"]: each["value"] for each in found} for name, found in overrides.items()}
 
 
 def test_the_files_of_the_boards_are_what_the_code_builds() -> None:
@@ -61,11 +56,8 @@ def test_a_file_that_was_edited_is_missing_or_belongs_to_no_board_is_found(tmp_p
     (tmp_path / "fleet.json").write_text("{}")
     (tmp_path / "trial.json").unlink()
     (tmp_path / "mine.json").write_text("{}")
-    assert differences(tmp_path) == [
-        "trial.json: missing",
-        "mine.json: belongs to no board",
-        "fleet.json: differs",
-    ]
+    found = ["trial.json: missing", "mine.json: belongs to no board", "fleet.json: differs"]
+    assert differences(tmp_path) == found
 
 
 def test_the_addresses_of_the_boards_stay() -> None:
@@ -87,11 +79,8 @@ def test_every_metric_is_on_a_board_or_has_a_reason_why_not_and_no_other_is() ->
 
 
 def test_every_status_has_a_colour() -> None:
-    listed = (
-        *(SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus, BatchStatus),
-        *(JobStatus, StageState),
-    )
-    statuses = {member.value for enumeration in listed for member in enumeration}
+    listed = (*(SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus), BatchStatus)
+    statuses = {member.value for kind in (*listed, JobStatus, StageState) for member in kind}
     statuses |= {status.name for status in TaskStatus}
     statuses |= {*labels.WAIT_REASON.values, *labels.WORKER_STATE.values}
     assert statuses - set(STATUS_COLOURS) == set()
@@ -99,8 +88,7 @@ def test_every_status_has_a_colour() -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
 def test_every_panel_has_a_unit_a_description_and_a_place_of_its_own(board: dict[str, Any]) -> None:
-    """A board is in the model of Grafana 9.4."""
-    assert board["schemaVersion"] == 37
+    assert board["schemaVersion"] == 37, "a board is in the model of Grafana 9.4"
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
     taken: set[tuple[int, int]] = set()
     for panel in panels(board):
@@ -127,13 +115,9 @@ def test_the_columns_of_a_table_fit_its_panel_on_a_screen_of_1600_pixels(board: 
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
-def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_exactly_that_one(
-    board: dict[str, Any],
-) -> None:
-    boxes = {
-        found["uid"]: {variable["name"]: variable for variable in found["templating"]["list"]}
-        for found in BOARDS
-    }
+def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_just_that_one(board: dict[str, Any]) -> None:
+    lists = {found["uid"]: found["templating"]["list"] for found in BOARDS}
+    boxes = {uid: {variable["name"]: variable for variable in found} for uid, found in lists.items()}
     for panel in panels(board, "table"):
         columns = properties(panel)
         for name, column in columns.items():
@@ -151,12 +135,10 @@ def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_exactly_that_on
 
 
 def test_every_table_of_trials_or_attempts_links_to_their_traces() -> None:
-    found = {
-        (panel["title"], link["url"].replace("${__data.fields.trace_id}", "4bf92f3577b34da6a3ce929d0e0e4736"))
-        for board in BOARDS
-        for panel in panels(board, "table")
-        for link in properties(panel).get("trace_id", {}).get("links", ())
-    }
+    tables = [panel for board in BOARDS for panel in panels(board, "table")]
+    links_of = [(it["title"], properties(it).get("trace_id", {}).get("links", ())) for it in tables]
+    of_trace = ("${__data.fields.trace_id}", "4bf92f3577b34da6a3ce929d0e0e4736")
+    found = {(title, link["url"].replace(*of_trace)) for title, links in links_of for link in links}
     assert {title for title, _ in found} >= {"Searches", "Best trials", "Trials that failed", "Task"}
     for _, url in found:
         [pane] = parse_qs(urlsplit(url).query)["left"]
@@ -167,13 +149,12 @@ def test_every_table_of_trials_or_attempts_links_to_their_traces() -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
 def test_a_link_to_another_board_leads_to_one_that_exists(board: dict[str, Any]) -> None:
-    assert {link["url"] for link in board["links"]} == {links.board(uid) for uid in NAMES} - {
-        links.board(board["uid"])
-    }
+    others = {links.board(uid) for uid in NAMES} - {links.board(board["uid"])}
+    assert {link["url"] for link in board["links"]} == others
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
-def test_what_is_chosen_is_quoted_in_sql(board: dict[str, Any]) -> None:
+def test_what_is_chosen_is_quoted_in_sql_and_postgres_can_read_every_macro(board: dict[str, Any]) -> None:
     known = {variable["name"] for variable in board["templating"]["list"]}
     for target in targets(board):
         assert set(re.findall(r"\$\{?(\w+)", target.text)) - BUILT_IN <= known, target.name
@@ -181,10 +162,6 @@ def test_what_is_chosen_is_quoted_in_sql(board: dict[str, Any]) -> None:
             for name in known:
                 assert not re.search(rf"\${name}\b|\${{{name}}}", target.text), target.name
 
-
-@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
-def test_a_macro_has_arguments_that_the_postgres_plugin_can_read(board: dict[str, Any]) -> None:
-    """Its arguments end at the first parenthesis and are separated by commas, of whatever they are part."""
-    for target in targets(board):
+        # The plugin ends the arguments of a macro at the first parenthesis and separates them by commas.
         for arguments in re.findall(r"\$__(?:timeFilter|timeGroup)\(([^)]*)\)", target.text):
             assert re.fullmatch(r"\w+(, \$__interval)?", arguments), target.name

@@ -1,7 +1,7 @@
 """A search with one task that runs and writes lines, appended to a log step by step."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tests.unit.domain import given
 from trackside.contracts.message import Event
@@ -23,13 +23,11 @@ class TaskStream:
     topics: Topics
 
     async def append_events(self, *messages: Event) -> None:
-        """Appends events of the search as one decision."""
         writer = RecordWriter(max(messages[0].written_by), "test")
         place = (self.topics.events.name, partition_of(given.STREAM, self.topics.events.partitions))
         await self.log.append(*place, writer.decision(given.STREAM, messages))
 
     async def queued(self) -> None:
-        """Appends the search up to its first task."""
         await self.log.ensure(self.topics.shared)
         await self.append_events(given.received())
         await self.append_events(given.accepted(), given.started(retry={"failed": 1}))
@@ -52,14 +50,8 @@ class TaskStream:
         task_id: str = TASK,
         message_id: str = "",
     ) -> None:
-        output = OutputWritten(
-            stream=given.STREAM,
-            task_id=task_id,
-            attempt=attempt,
-            source=source,
-            first_line=first,
-            lines=list(lines),
-        )
+        where: Any = {"stream": given.STREAM, "task_id": task_id, "attempt": attempt, "source": source}
+        output = OutputWritten(first_line=first, lines=list(lines), **where)
         record = WORKER.single(given.STREAM, output, message_id=message_id)
         keyed = type(record)(task_id.encode(), record.value, record.headers)
         place = (self.topics.logs.name, partition_of(task_id, self.topics.logs.partitions))

@@ -1,5 +1,3 @@
-"""The addresses that commands take from the environment, and where they look for snapshots of past states."""
-
 from pathlib import Path
 
 import pytest
@@ -10,9 +8,7 @@ from trackside.projections.past.postgres_store import PostgresPastStore
 from trackside.projections.past.store import FolderPastStore
 
 
-def test_commands_read_the_password_of_postgres_from_its_file_and_name_one_that_is_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_password_is_read_from_its_file_or_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret\n")
     monkeypatch.setenv(DSN, "postgresql://trackside@127.0.0.1:1/trackside")
     monkeypatch.setenv(PASSWORD_FILE, str(tmp_path / "password"))
@@ -32,9 +28,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_folder_that_is_set_or_else_the_database_has_the_snapshots_and_a_log_alone_has_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_folder_or_the_database_has_the_snapshots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(BOOTSTRAP, ADDRESSES[BOOTSTRAP])
     assert Addresses().past_states is None
     for name, value in ADDRESSES.items():

@@ -1,5 +1,3 @@
-"""Batches on the screen and in reports, without a stack: boards, verdicts, pages."""
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -29,7 +27,6 @@ NOW_MS = 1_800_000_000_000
 
 
 def seen(decisions: list[Decision], stream_id: str) -> ProgressBoard:
-    """Gives a board that has seen a history, one event after the other."""
     streams, board = Streams(AGGREGATES), ProgressBoard(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
     for record in _records(decisions):
         stream, outcome = streams.fold(record)
@@ -100,9 +97,7 @@ def test_the_board_of_a_batch_names_what_did_not_finish_or_can_not_run_and_its_p
     assert BATCH.view.progress(stream_of(board)).line == f"{counted}; at group-2 (2 of 2 groups)"
 
 
-def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_batch_with_unfinished_tasks_is_a_failure_for_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
     stream = stream_of(seen(list(eventful_batch("tasks")), "tasks"))
     with pytest.raises(CommandFailed, match="tasks: 2 of its tasks did not finish"):
         follow.print_end(stream, as_json=False)
@@ -134,17 +129,9 @@ def test_an_id_that_is_made_up_begins_with_the_name_of_the_batch_or_its_first_ta
 
 
 def task(name: str, ending: str | None = "finished", **more: object) -> ViewRow:
-    fields: ViewRow = {
-        "task_id": f"b.1.{name}",
-        "name": name,
-        "ending": ending,
-        "objective": None,
-        "result": None,
-        "unschedulable": None,
-        "stop_reason": "",
-        "attempts": 1,
-    }
-    return fields | more
+    empty = dict.fromkeys(("objective", "result", "unschedulable"))
+    about = {"task_id": f"b.1.{name}", "name": name, "ending": ending, "stop_reason": "", "attempts": 1}
+    return {**empty, **about, **more}
 
 
 def attempt(**more: object) -> ViewRow:
@@ -152,9 +139,7 @@ def attempt(**more: object) -> ViewRow:
     return fields | more
 
 
-def test_t22_result_columns_are_all_scalars_that_any_task_has_and_what_failed_has_its_stage_and_message() -> (
-    None
-):
+def test_t22_result_columns_are_all_scalars_of_any_task_and_what_failed_has_its_stage_and_message() -> None:
     rows = [
         task("a", objective=0.5, result={"zeta": 1, "alpha": 2.5, "curve": [1, 2]}),
         task("b", result={"note": "x", "nested": {"a": 1}, "ok": True}),
@@ -167,11 +152,9 @@ def test_t22_result_columns_are_all_scalars_that_any_task_has_and_what_failed_ha
     error = {"error_type": "ValueError", "error_message": "no\nfile", "error_stage": "LOAD"}
     rows = [task("a", "failed"), task("b", "lost"), task("c", "timed_out_queue", unschedulable="too large")]
     made = section("g", "DONE", rows, {"b.1.a": attempt(**error), "b.1.b": attempt(exit_code=137)})
-    assert [(row.ending, row.stage, row.message) for row in made.failed] == [
-        ("failed", "LOAD", "ValueError: no\nfile"),
-        ("lost", None, "exit code 137"),
-        ("timed_out_queue", None, "too large"),
-    ]
+    first, second = ("failed", "LOAD", "ValueError: no\nfile"), ("lost", None, "exit code 137")
+    found = [(row.ending, row.stage, row.message) for row in made.failed]
+    assert found == [first, second, ("timed_out_queue", None, "too large")]
 
 
 def test_t22_nothing_in_a_page_comes_through_unescaped() -> None:

@@ -1,5 +1,3 @@
-"""What people write to change a search, read before anything is asked."""
-
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from trackside.sdk.trial_lists import past_trial
     [("", None), ("90", 90.0), ("10m", 600.0), ("1.5 h", 5_400.0), ("1d", 86_400.0), ("2s", 2.0)],
 )
 def test_a_time_is_read_as_nni_s_users_write_it(text: str, expected: float | None) -> None:
-    """D26."""
     assert seconds(text) == expected
 
 
@@ -39,27 +36,17 @@ def test_values_of_parameters_are_json_or_text_and_what_is_neither_or_no_time_is
     ],
 )
 def test_nni_s_exported_trials_are_read(past: dict[str, Any], value: float) -> None:
-    """D13, D38."""
     assert past_trial(past) == {"parameters": {"x": 1}, "value": value}
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["pause"],
-        ["resume"],
-        ["update", "--goal", "1"],
-        ["request-trials", "1"],
-        ["add-trial", "x=1"],
-        ["stop-trial", "1"],
-        ["stop"],
-    ],
+    "typed",
+    ["pause", "resume", "update --goal 1", "request-trials 1", "add-trial x=1", "stop-trial 1", "stop"],
 )
 def test_d29_an_imported_search_can_be_looked_at_and_not_changed(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+    typed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """D29: NNI's read-only view."""
-    verb, *rest = arguments
+    verb, *rest = typed.split()
     assert call([verb, "imported/digits-1", *rest]) == 2
     said = capsys.readouterr().err
     assert "is read-only" in said and "trackside replay fork imported/digits-1" in said

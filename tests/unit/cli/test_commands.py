@@ -1,5 +1,3 @@
-"""The command without a stack: help, bad usage, files, and how things are written."""
-
 import json
 import os
 import sys

@@ -1,5 +1,3 @@
-"""What `trackside devices` shows of heartbeats: the newest of each worker, where they say something."""
-
 from typing import Any
 
 import pytest
@@ -21,14 +19,8 @@ TOPICS = Topics("t.")
 
 def beat(worker_id: str, used: int) -> WorkerHeartbeat:
     readings = (DeviceReading(device_id="gpu-0", used_bytes=used, foreign_bytes=1, utilisation=40),)
-    return WorkerHeartbeat(
-        worker_id=worker_id,
-        incarnation="i",
-        running=[],
-        devices=readings,
-        available_bytes=7,
-        cpu_percent=12.5,
-    )
+    about: Any = {"incarnation": "i", "running": [], "available_bytes": 7, "cpu_percent": 12.5}
+    return WorkerHeartbeat(worker_id=worker_id, devices=readings, **about)
 
 
 async def log_of(*beats: WorkerHeartbeat | WorkerHeartbeatDigest | SchedulerHeartbeat) -> MemoryLog:
@@ -56,10 +48,8 @@ async def test_the_newest_heartbeat_of_each_worker_at_the_end_of_the_topic_count
 
 async def test_the_newest_digest_of_a_worker_counts_with_its_whole_heartbeat() -> None:
     whole = beat("w1", 1).model_copy(update={"sequence": 1})
-    digests = [
-        WorkerHeartbeatDigest(incarnation="i", sequence=2 + at, whole=1, cpu_percent=80.0 + at)
-        for at in range(WHOLE_EVERY - 1)
-    ]
+    beats = [{"sequence": 2 + at, "cpu_percent": 80.0 + at} for at in range(WHOLE_EVERY - 1)]
+    digests = [WorkerHeartbeatDigest.model_validate({"incarnation": "i", "whole": 1, **it}) for it in beats]
     unknown = WorkerHeartbeatDigest(incarnation="j", sequence=8, whole=5)
     found = await read_heartbeats(await log_of(unknown, whole, *digests, unknown), TOPICS, 2)
     assert set(found) == {"w1"}

@@ -1,5 +1,3 @@
-"""Help texts and first looks are fast, as they import little; help is as wide as the terminal."""
-
 import inspect
 import subprocess
 import sys
@@ -8,27 +6,18 @@ from importlib.metadata import version
 
 import pytest
 
-from trackside.cli.app import (
-    COMMANDS,
-    DATASET_COMMANDS,
-    MODEL_COMMANDS,
-    PIPELINE_COMMANDS,
-    REPLAY_COMMANDS,
-    SCHEDULE_COMMANDS,
-    SUMMARY_COMMANDS,
-    call,
-)
+from trackside.cli import app
 from trackside.cli.interface.help_text import KEEP_LINES, help_text
 from trackside.domain.task import TaskState
 
 ALL: dict[str, Callable[..., None]] = {
-    **{name: command for panel in COMMANDS.values() for name, command in panel.items()},
-    **{f"replay {name}": command for name, command in REPLAY_COMMANDS.items()},
-    **{f"datasets {name}": command for name, command in DATASET_COMMANDS.items()},
-    **{f"models {name}": command for name, command in MODEL_COMMANDS.items()},
-    **{f"pipelines {name}": command for name, command in PIPELINE_COMMANDS.items()},
-    **{f"schedules {name}": command for name, command in SCHEDULE_COMMANDS.items()},
-    **{f"summaries {name}": command for name, command in SUMMARY_COMMANDS.items()},
+    **{name: command for panel in app.COMMANDS.values() for name, command in panel.items()},
+    **{f"replay {name}": command for name, command in app.REPLAY_COMMANDS.items()},
+    **{f"datasets {name}": command for name, command in app.DATASET_COMMANDS.items()},
+    **{f"models {name}": command for name, command in app.MODEL_COMMANDS.items()},
+    **{f"pipelines {name}": command for name, command in app.PIPELINE_COMMANDS.items()},
+    **{f"schedules {name}": command for name, command in app.SCHEDULE_COMMANDS.items()},
+    **{f"summaries {name}": command for name, command in app.SUMMARY_COMMANDS.items()},
 }
 # pydantic is not among them: typer imports it to read the arguments.
 HEAVY = {"aiokafka", "asyncpg", "faust", "matplotlib", "numpy", "optuna", "scipy", "sklearn", "torch"}
@@ -62,7 +51,6 @@ def test_help_imports_no_service_and_no_large_library() -> None:
 
 
 def broken(paragraph: str, lines: list[str], width: int) -> str:
-    """Returns what is wrong with how a paragraph is wrapped."""
     words = paragraph.split()
     begin = next((at for at, line in enumerate(lines) if line and paragraph.startswith(line)), len(lines))
     for line in lines[begin:]:
@@ -87,7 +75,7 @@ def test_help_is_wrapped_at_any_width_and_nowhere_else(
     monkeypatch.setenv("COLUMNS", str(width))
     found = []
     for name in list(ALL)[::every]:
-        assert call([*name.split(), "--help"]) == 0
+        assert app.call([*name.split(), "--help"]) == 0
         lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
         found += [fault for text in paragraphs(ALL[name]) if (fault := broken(text, lines, width))]
     assert found == []
@@ -109,13 +97,11 @@ def test_every_option_and_argument_is_explained() -> None:
     assert unexplained == []
 
 
-def test_help_names_every_state_of_tasks_and_the_version(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert call(["tasks", "--help"]) == 0
+def test_help_names_every_state_of_tasks_and_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.call(["tasks", "--help"]) == 0
     text = capsys.readouterr().out
     assert all(state.value in text for state in TaskState)
-    assert call(["--version"]) == 0
+    assert app.call(["--version"]) == 0
     assert capsys.readouterr().out == f"trackside {version('trackside')}\n"
 
 
@@ -127,7 +113,7 @@ def test_a_shell_completes_commands_and_options(
         monkeypatch.setenv("_TRACKSIDE_COMPLETE", "complete_bash")
         monkeypatch.setenv("COMP_WORDS", typed)
         monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
-        assert call([]) == 0
+        assert app.call([]) == 0
         assert expected in capsys.readouterr().out.split()
 
 
@@ -140,7 +126,6 @@ MODELS = {"trackside.contracts.message"}
 
 
 def imported(code: str) -> set[str]:
-    """Returns the modules that a fresh interpreter has imported after some code, with their packages."""
     code = f"import sys\n{code}\nprint(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = ended.stdout.split()

@@ -1,5 +1,3 @@
-"""The picture of a search in its report."""
-
 import re
 
 from trackside.cli.render.history_chart import BEST, COUNTED, STOPPED, best_so_far, history_svg, sparkline

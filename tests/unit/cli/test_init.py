@@ -1,5 +1,3 @@
-"""`trackside init` writes a first search that can be submitted as it is, and overwrites nothing."""
-
 from pathlib import Path
 
 import pytest
@@ -31,7 +29,5 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "search.yaml").write_text("mine")
     assert call(["init", str(tmp_path)]) == 1
     assert f"{tmp_path} already has train.py, search.yaml; nothing was written" in capsys.readouterr().err
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "train.py": "mine",
-        "search.yaml": "mine",
-    }
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"train.py": "mine", "search.yaml": "mine"}

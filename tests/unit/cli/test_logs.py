@@ -1,5 +1,3 @@
-"""What `trackside logs` shows of a task's lines: numbered, each once, gaps named, attempts in order."""
-
 import asyncio
 import json
 from dataclasses import dataclass
@@ -48,8 +46,6 @@ async def written(log: ExpiringLog) -> TaskStream:
 
 @dataclass
 class Screen:
-    """What `trackside logs` prints of a task."""
-
     written: TaskStream
     capsys: pytest.CaptureFixture[str]
     err: str = ""
@@ -63,7 +59,6 @@ class Screen:
         source: str | None = None,
         as_json: bool = False,
     ) -> list[str]:
-        """Shows the lines of a task; returns those on the standard output."""
         client = Client("nowhere:1", log=self.written.log)
         printer = OutputPrinter(task_id, attempt, source, as_json)
         await show_logs(self.written.log, client, TOPICS, task_id, follow, printer)
@@ -77,7 +72,6 @@ def screen(written: TaskStream, capsys: pytest.CaptureFixture[str]) -> Screen:
 
 
 async def second_try(written: TaskStream) -> None:
-    """Has an attempt with a line fail, and another one run."""
     await written.runs()
     await written.lines(1, "first try")
     await written.ends(AttemptEnd.FAILED)
@@ -99,29 +93,17 @@ async def test_missing_lines_are_counted_where_they_are_missing(written: TaskStr
     await written.lines(3, "three", "[1500 more lines came too fast and were left out]")
     await written.lines(1504, "last but one")
     await written.lines(1506, "last")
-    assert await screen.shown() == [
-        "[2 lines of stdout were left out: 1 to 2]",
-        "three",
-        "[1,500 lines of stdout were left out: 4 to 1503]",
-        "last but one",
-        "[1 line of stdout was left out: 1505]",
-        "last",
-    ]
+    first, third = "[2 lines of stdout were left out: 1 to 2]", "[1 line of stdout was left out: 1505]"
+    second = "[1,500 lines of stdout were left out: 4 to 1503]"
+    assert await screen.shown() == [first, "three", second, "last but one", third, "last"]
     found = [json.loads(line) for line in await screen.shown(as_json=True)]
-    assert [(item["number"], item.get("text"), item.get("left_out")) for item in found] == [
-        (1, None, 2),
-        (3, "three", None),
-        (4, None, 1500),
-        (1504, "last but one", None),
-        (1505, None, 1),
-        (1506, "last", None),
-    ]
+    assert [item["number"] for item in found] == [1, 3, 4, 1504, 1505, 1506]
+    assert [item.get("text") for item in found] == [None, "three", None, "last but one", None, "last"]
+    assert [item.get("left_out") for item in found] == [2, None, 1500, None, 1, None]
     assert {(item["task_id"], item["attempt"], item["source"]) for item in found} == {(TASK, 1, "stdout")}
 
 
-async def test_lines_sent_twice_are_shown_once_and_for_each_placement(
-    written: TaskStream, screen: Screen
-) -> None:
+async def test_lines_sent_twice_are_shown_once_a_placement(written: TaskStream, screen: Screen) -> None:
     await written.runs()
     for _ in range(2):
         await written.lines(1, "one", message_id="m-1")
@@ -177,9 +159,7 @@ async def test_a_task_without_lines_says_so(written: TaskStream, screen: Screen)
     assert (await screen.shown(), screen.err) == ([], "digits-1.0 has written nothing\n")
 
 
-async def test_lines_that_have_expired_are_an_error_and_are_said_beside_those_kept(
-    written: TaskStream, screen: Screen, log: ExpiringLog
-) -> None:
+async def test_expired_lines_are_told_of(written: TaskStream, screen: Screen, log: ExpiringLog) -> None:
     await second_try(written)
     await written.lines(1, "gone too", attempt=2)
     await written.lines(2, "kept", attempt=2)

@@ -14,9 +14,8 @@ def report(stream_id: str = "compare-1") -> StreamReport:
     section.finished.append(FinishedTask("compare-1.1.a", "a", {"value": 0.5}, 1, 2, 1))
     section.failed.append(FailedTask("compare-1.1.b", "b", "oom_device", "TRAIN", "CUDA out of <memory>", 3))
     began = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    return StreamReport(
-        "batch", stream_id, "compare\r\nBcc: all@example.org", "DONE", began, began, [section]
-    )
+    name = "compare\r\nBcc: all@example.org"
+    return StreamReport("batch", stream_id, name, "DONE", began, began, [section])
 
 
 def test_t21_mails_go_out_seldom_and_only_so_many_and_what_was_not_sent_goes_with_the_next_one() -> None:
@@ -66,10 +65,8 @@ def test_t22_a_mail_says_what_failed_and_carries_each_report_whole() -> None:
 def test_the_mail_of_a_run_has_its_facts_and_its_page_a_picture_with_escaped_texts() -> None:
     """P27: what failed and why is in the text of the mail, the picture in the attached page."""
     found = report("nightly-1")
-    found.page = Page(
-        [("failed", "train failed (TRAIN: ValueError: <b> no rows)")],
-        [TextTable([Column("step")], [["<i>"]])],
-    )
+    facts = [("failed", "train failed (TRAIN: ValueError: <b> no rows)")]
+    found.page = Page(facts, [TextTable([Column("step")], [["<i>"]])])
     node = {"name": "train", "what": "<fit>", "state": "failed", "color": "red", "needs": [], "took_s": 1.0}
     found.picture = [node]
     message = compose(Mailer("localhost", 25, "a@example.org", ("b@example.org",)), [found], 1)

@@ -1,5 +1,3 @@
-"""What `trackside publish` reads, and how it tells what became of it."""
-
 from dataclasses import replace
 
 import pytest
@@ -20,12 +18,8 @@ def results(*answers: Accepted | Refused | None) -> list[PublishResult]:
 
 def test_a_published_file_names_its_stream_by_either_word() -> None:
     (command,) = parse_commands(b'{"type": "t", "stream": "s1", "id": "c1", "data": {}}', "f")
-    assert (command.stream_id, command.command_id, "stream" in command.event, command.line) == (
-        "s1",
-        "c1",
-        False,
-        0,
-    )
+    found = (command.stream_id, command.command_id, "stream" in command.event, command.line)
+    assert found == ("s1", "c1", False, 0)
     assert parse_commands(b'{"partitionkey": "s2", "id": "c"}', "f")[0].stream_id == "s2"
     assert parse_commands(b'{"id": "c3"}', "f")[0].stream_id == "c3"
 
@@ -73,14 +67,8 @@ def test_a_result_is_told_as_json_and_as_a_row_with_all_problems_of_a_refusal() 
     place = {"topic": "trackside.commands", "partition": 2, "offset": 17}
     common = {"line": 0, "stream": "s1", "command_id": "c1", "published": place}
     assert as_object(accepted) == {**common, "answer": "accepted", "answer_offset": 4}
-    assert as_object(refused) == {
-        **common,
-        "answer": "refused",
-        "answer_offset": 5,
-        "code": "unknown_tuner",
-        "path": "$.tuner.name",
-        "message": "no tuner 'tpee'",
-    }
+    why_not = {"code": "unknown_tuner", "path": "$.tuner.name", "message": "no tuner 'tpee'"}
+    assert as_object(refused) == {**common, "answer": "refused", "answer_offset": 5, **why_not}
     assert as_object(silent) == {**common, "answer": "no answer", "message": "nobody answered"}
     assert as_row(refused) == (0, "s1", "refused", "unknown_tuner", "$.tuner.name")
     assert as_row(accepted) == (0, "s1", "accepted", "", "")
@@ -89,10 +77,8 @@ def test_a_result_is_told_as_json_and_as_a_row_with_all_problems_of_a_refusal() 
     assert why(silent) == "line 0: s1 no answer: nobody answered"
     silent.publication = None
     assert as_row(silent)[2] == "not published"
-    problems = (
-        Problem(code="unknown_tuner", path="$.tuner.name", message="no tuner 'tpee'"),
-        Problem(code="unknown_task_type", path="$.task_type", message="no type 'x'"),
-    )
+    second = Problem(code="unknown_task_type", path="$.task_type", message="no type 'x'")
+    problems = (Problem(code="unknown_tuner", path="$.tuner.name", message="no tuner 'tpee'"), second)
     (refused,) = results(replace(REFUSED, problems=problems))
     assert as_object(refused)["problems"] == [problem.model_dump() for problem in problems]
     assert why(refused).splitlines() == [

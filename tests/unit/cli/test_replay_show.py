@@ -1,11 +1,9 @@
-"""What the commands of `trackside replay` draw: timelines that fit a terminal, changes, rates."""
-
 from dataclasses import replace
 
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, finish, report, search_running, submitted, suggested
-from tests.unit.replay.given import TOPICS, empty, tell
+from tests.unit.replay.given import TOPICS, after, empty, tell
 from trackside.aggregates.search.messages import SearchStopRequested
 from trackside.cli.commands.replay.show import change_lines, show_past
 from trackside.cli.commands.replay.why import drawn, note_on
@@ -27,7 +25,6 @@ def long_search(trials: int) -> Told:
 
 
 async def shown(told: Told, capsys: pytest.CaptureFixture[str]) -> str:
-    """Returns what is printed of the state of a search after all of its events."""
     log = await empty()
     await tell(log, STREAM, told)
     history = await find_stream(log, TOPICS, STREAM)
@@ -66,8 +63,7 @@ async def test_a_search_is_shown_with_its_trials_and_why_it_was_stopped_and_a_na
     assert said[1].strip() == "25 records by then, 1 without effect"
     assert "best: 0.25 of trial 2" in said[3]
     assert max(map(len, said)) <= screen.WIDTH
-    told = search_running()
-    told.tell(SearchStopRequested(command_id="c-2", reason="enough"))
+    told = after(search_running(), SearchStopRequested(command_id="c-2", reason="enough"))
     assert "  stopped: enough\n" in await shown(told, capsys)
     monkeypatch.setattr(screen, "WIDTH", 60)
     text = await shown(long_search(1), capsys)
@@ -83,9 +79,7 @@ def test_a_change_is_written_field_by_field() -> None:
     assert "    status: SUCCEEDED" in first
 
 
-def test_a_rate_has_few_digits_and_there_is_no_bar_without_a_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_rate_has_few_digits_and_only_a_terminal_has_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert [rate(12.4), rate(9_999), rate(42_387)] == ["12/s", "9999/s", "42k/s"]
     with progress_of("reading") as told:
         told(1, 2)

@@ -1,5 +1,3 @@
-"""Pictures of a run: layers, colours, labels, and texts that could be taken for HTML."""
-
 import json
 from xml.etree import ElementTree
 
@@ -44,19 +42,11 @@ def test_a_step_is_in_the_layer_after_the_last_that_it_needs_and_drawn_apart_if_
     assert layers_of([]) == []
     # P27: as markers in a second row, a quarter as high.
     joined, alone = connected(drawn())
-    assert ([step.name for step in joined], [step.name for step in alone]) == (
-        ["data", "train", "check", "late"],
-        ["alone"],
-    )
+    assert named([joined, alone]) == [["data", "train", "check", "late"], ["alone"]]
     sankey, markers = plotly_figure(drawn(), "r")["data"]
     assert sankey["domain"]["y"] == [0.25, 1]
     assert sankey["node"]["color"] == ["blue", "green", "red", "lightsteelblue"]
-    assert list(zip(sankey["link"]["source"], sankey["link"]["target"], strict=True)) == [
-        (0, 1),
-        (0, 2),
-        (1, 3),
-        (2, 3),
-    ]
+    assert (sankey["link"]["source"], sankey["link"]["target"]) == ([0, 0, 1, 2], [1, 2, 3, 3])
     assert markers["text"] == [f"alone<br>long: {'x' * 24} ..."]
     only = [DrawnStep("a", "", "", "blue")]
     assert [part["type"] for part in plotly_figure(only, "r")["data"]] == ["scatter"]
@@ -64,13 +54,8 @@ def test_a_step_is_in_the_layer_after_the_last_that_it_needs_and_drawn_apart_if_
 
 def test_colours_are_those_of_states_and_labels_have_a_line_of_24_characters_for_each_parameter() -> None:
     """P27: done blue, failed red, running green, else lightsteelblue."""
-    assert {step.name: step.color for step in drawn()} == {
-        "data": "blue",
-        "train": "green",
-        "check": "red",
-        "late": "lightsteelblue",
-        "alone": "lightsteelblue",
-    }
+    colors = ["blue", "green", "red", "lightsteelblue", "lightsteelblue"]
+    assert [step.color for step in drawn()] == colors
     # P27; a value with a reference in it stays text.
     lines = {step.name: step.lines for step in drawn()}
     assert lines["alone"] == ["alone", f"long: {'x' * 24} ..."]
@@ -82,12 +67,8 @@ def test_parameters_that_look_like_html_are_texts() -> None:
     """A regression of ClearML's plot: raw parameters in HTML labels."""
     hostile = [*drawn(), DrawnStep(SCRIPT, SCRIPT, SCRIPT, "red", (), {SCRIPT: SCRIPT}, task=SCRIPT)]
     figure = json.dumps(plotly_figure(hostile, SCRIPT))
-    for text in (
-        graph_svg(hostile, SCRIPT),
-        flow_svg(hostile, SCRIPT),
-        page(hostile, SCRIPT, SCRIPT),
-        figure,
-    ):
+    pictures = (graph_svg(hostile, SCRIPT), flow_svg(hostile, SCRIPT), page(hostile, SCRIPT, SCRIPT))
+    for text in (*pictures, figure):
         assert "<script" not in text.lower()
     assert "&lt;script&gt;" in figure
 

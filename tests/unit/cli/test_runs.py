@@ -1,5 +1,3 @@
-"""What people write to continue runs and to decide their gates, read before anything is asked."""
-
 from typing import Any
 
 from trackside.aggregates.run.messages import StartPipelineRun
@@ -24,7 +22,5 @@ def test_parameters_keep_the_type_that_the_pipeline_declares_and_the_cache_can_b
 
 def test_patches_name_a_step_and_its_parameter() -> None:
     found = patches(["train.lr=0.1", "train.model.layers=3", "report.title=last"])
-    assert found == {
-        "train": {"parameters": {"lr": 0.1, "model.layers": 3}},
-        "report": {"parameters": {"title": "last"}},
-    }
+    train = {"parameters": {"lr": 0.1, "model.layers": 3}}
+    assert found == {"train": train, "report": {"parameters": {"title": "last"}}}

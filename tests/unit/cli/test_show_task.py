@@ -1,11 +1,9 @@
-"""What `trackside show TASK` says of checkpoints and large results."""
-
 from typing import Any
 
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, preemption, task_active, task_id
 from tests.unit.domain.test_resume import checkpointed, resumed, trained
 from tests.unit.domain.test_services import ready
-from tests.unit.replay.given import TOPICS, empty, tell
+from tests.unit.replay.given import TOPICS, after, empty, tell
 from trackside.cli.commands import task_now
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display.task_state import task_fields
@@ -17,19 +15,14 @@ TASK = {"stream_id": STREAM, "task_id": task_id(0)}
 
 
 def placements(told: Told) -> list[dict[str, Any]]:
-    table = PlacementRows()
-    return [
-        dict(zip(table.table.columns, table.row(told.stream, key), strict=True))
-        for key in table.keys(told.stream)
-    ]
+    rows, stream = PlacementRows(), told.stream
+    return [dict(zip(rows.table.columns, rows.row(stream, key), strict=True)) for key in rows.keys(stream)]
 
 
 def test_the_checkpoints_that_are_kept_are_shown_with_step_size_and_attempt() -> None:
     told = trained()
     assert told.tell(checkpointed(4, number=1, version=2, attempt=2)) == [Outcome.APPLIED]
-    rows = [
-        {"source": f"{STREAM}/{task_id(0)}/checkpoint@{version}", "attempt": version} for version in (1, 2)
-    ]
+    rows = [{"source": f"{STREAM}/{task_id(0)}/checkpoint@{at}", "attempt": at} for at in (1, 2)]
     kept = task_now.kept_checkpoints(told.task(), rows)
     text = "checkpoint@1 (step 3, 10 B, attempt 1), checkpoint@2 (step 4, 10 B, attempt 2)"
     assert task_now.checkpoint_facts(kept) == [("kept checkpoints", text)]
@@ -40,23 +33,20 @@ def test_the_checkpoints_that_are_kept_are_shown_with_step_size_and_attempt() ->
 
 
 def test_each_placement_that_resumed_says_at_which_step_and_from_what() -> None:
-    told = trained()
-    told.tell(resumed(3, attempt=2))
+    told = after(trained(), resumed(3, attempt=2))
     assert task_now.resumed_lines(TASK, placements(told)) == ["attempt 2 resumed at step 3 from checkpoint@1"]
     told.tell(preemption(attempt=2))
     told.tell(ended(AttemptEnd.PREEMPTED, attempt=2))
     told.tell(assigned(attempt=2, placement=2))
     told.tell(begun(attempt=2, placement=2))
-    assert task_now.resumed_lines(TASK, placements(told)) == [
-        "placement 2.1 resumed at step 3 from checkpoint@1"
-    ]
+    (line,) = task_now.resumed_lines(TASK, placements(told))
+    assert line == "placement 2.1 resumed at step 3 from checkpoint@1"
     attempt = task_fields(told.task(), ())["attempts"][-1]
     assert attempt["given_up_placements"] == ["1: preempted (resumed from checkpoint@1, step 3)"]
     assert attempt["resumed_from"] is None
     row = {"attempt": 1, "placement": 1, "resumed_step": 8, "resumed_from": "other/other.1/checkpoint@2"}
-    assert task_now.resumed_lines(TASK, [row]) == [
-        "attempt 1 resumed at step 8 from other/other.1/checkpoint@2"
-    ]
+    (line,) = task_now.resumed_lines(TASK, [row])
+    assert line == "attempt 1 resumed at step 8 from other/other.1/checkpoint@2"
 
 
 def test_a_result_that_became_an_artifact_is_shown_as_that() -> None:

@@ -1,5 +1,3 @@
-"""`trackside simulate`: figures of a fleet, and the command that repeats a seed that went wrong."""
-
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any

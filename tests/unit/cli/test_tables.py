@@ -1,22 +1,14 @@
-"""Tables in a terminal that is too narrow for all of their columns."""
-
 from rich.console import Console
 
 from trackside.cli.render.screen import table
 from trackside.domain.display.text import Column
 
-COLUMNS = [
-    Column("round", right=True, keep=True),
-    Column("train", right=True, keep=True),
-    Column("result", keep=True),
-    Column("took", right=True, keep=True),
-    Column("why", optional=True),
-]
+NUMBERS = [Column(name, right=True, keep=True) for name in ("round", "train", "took")]
+COLUMNS = [*NUMBERS[:2], Column("result", keep=True), NUMBERS[2], Column("why", optional=True)]
 ROWS = [[1, 48, "deployed", "1 min 04 s", "-"], [2, 80, "kept", "22 s", "mean(recall_delta) > 0: i..."]]
 
 
 def printed(width: int) -> list[str]:
-    """Returns the lines of the table in a terminal of a width."""
     console = Console(width=width)
     with console.capture() as captured:
         console.print(table(COLUMNS, ROWS, width=width))

@@ -1,5 +1,3 @@
-"""What `verify-log` prints: invariants, findings, the same as JSON; with `--keys`, who signed what."""
-
 from pathlib import Path
 
 import pytest
@@ -36,9 +34,7 @@ def test_the_table_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -
     assert max(len(line) for line in said.splitlines()) <= 100
 
 
-def test_findings_are_named_with_their_place_and_only_some_printed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_findings_are_named_with_their_place_and_few_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     show(verdict(1))
     said = capsys.readouterr().out
     assert f"INV-4 trackside.events-3@17 digits-1: {MESSAGE}\n" in said
@@ -67,9 +63,7 @@ def test_programs_get_what_was_not_looked_at_as_null() -> None:
     assert by_name["INV-15"]["skipped"] == "needs --postgres"
 
 
-def test_what_is_open_or_could_not_be_compared_is_no_violation(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_is_open_or_could_not_be_compared_is_no_violation(capsys: pytest.CaptureFixture[str]) -> None:
     report = verdict(0)
     report.open = [Finding("INV-1", "trackside.events", 3, at, "digits-1", "no answer") for at in range(7)]
     show(report)
@@ -101,9 +95,7 @@ def keys_of(log: SignedPartition) -> dict[str, TrustedKey]:
     return {key.key_id: trusted_key(name, key) for name, key in names.items()}
 
 
-def test_a_log_that_is_signed_with_the_listed_keys_has_no_findings_and_events_from_before_are_counted() -> (
-    None
-):
+def test_a_log_signed_with_the_listed_keys_has_no_findings_and_events_from_before_are_counted() -> None:
     log = requiring()
     log.decide(received())
     log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning()))  # without effect

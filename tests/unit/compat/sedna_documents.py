@@ -91,7 +91,6 @@ spec:
 
 
 def joined(*documents: str) -> bytes:
-    """Returns documents as one file."""
     return "---\n".join(documents).encode()
 
 
@@ -101,5 +100,4 @@ def whole(**changes: str) -> dict[str, bytes]:
 
 
 def content_of(files: list[Any], name: str) -> Any:
-    """Returns what the file of a name has."""
     return next(file.content for file in files if file.name == name)

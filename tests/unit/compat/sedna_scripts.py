@@ -73,7 +73,6 @@ while True:
 
 
 def write_scripts(folder: Path) -> None:
-    """Writes the scripts into a folder."""
     for name, text in (("interface", INTERFACE), ("train", TRAIN), ("eval", EVAL), ("serve", SERVE)):
         (folder / f"{name}.py").write_text(text)
 
@@ -85,7 +84,6 @@ def write_samples(path: Path, seed: int, lines: int = 200) -> Path:
     random = Random(seed)
     points = [(random.gauss(0, 1), random.gauss(0, 1)) for _ in range(lines)]
     labels = [int(x + 2 * y + random.gauss(0, 0.2) > 0) for x, y in points]
-    path.write_text(
-        "".join(f"{x:.4f},{y:.4f} {label}\n" for (x, y), label in zip(points, labels, strict=True))
-    )
+    samples = zip(points, labels, strict=True)
+    path.write_text("".join(f"{x:.4f},{y:.4f} {label}\n" for (x, y), label in samples))
     return path

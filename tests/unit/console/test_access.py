@@ -1,5 +1,3 @@
-"""Who may do what: refusals of requests, before any page sees them; beyond loopback users must log in."""
-
 from hashlib import sha256
 from pathlib import Path
 
@@ -36,10 +34,8 @@ def local() -> TestClient:
 
 def with_tokens(folder: Path) -> tuple[TestClient, Sessions]:
     path = folder / "users.yaml"
-    lines = (
-        f"- {{name: {role}, role: {role}, sha256: {sha256(token.encode()).hexdigest()}}}"
-        for role, token in TOKENS.items()
-    )
+    digests = {role: sha256(token.encode()).hexdigest() for role, token in TOKENS.items()}
+    lines = (f"- {{name: {role}, role: {role}, sha256: {digest}}}" for role, digest in digests.items())
     path.write_text("\n".join(lines))
     sessions = Sessions("k" * 32, 1)
     settings = ConsoleSettings(host="0.0.0.0", tokens_file=path)
@@ -102,9 +98,7 @@ def test_a_viewer_changes_nothing(tmp_path: Path, role: str, status: int) -> Non
         assert client.post(path, headers={**CHANGES, **bearer(role)}).status_code == status
 
 
-def test_a_session_has_the_role_that_the_file_has_now_a_broken_one_lets_no_user_in(
-    tmp_path: Path,
-) -> None:
+def test_a_session_has_the_role_that_the_file_has_now_a_broken_one_lets_no_user_in(tmp_path: Path) -> None:
     client, sessions = with_tokens(tmp_path)
     cookie = sessions.text(User("admin", Role.ADMIN))
     client.cookies.set(COOKIE, cookie)
@@ -144,9 +138,7 @@ def test_the_role_of_a_user_of_an_issuer(claims: dict[str, object], default: str
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "trackside.example.org"])
-def test_beyond_loopback_a_login_is_needed_and_for_an_issuer_the_secret_of_the_console(
-    host: str,
-) -> None:
+def test_beyond_loopback_a_login_is_needed_and_for_an_issuer_the_secret_of_the_console(host: str) -> None:
     with pytest.raises(
         ValidationError, match="TRACKSIDE_CONSOLE_TOKENS_FILE or TRACKSIDE_CONSOLE_OIDC_ISSUER"
     ):
@@ -158,10 +150,8 @@ def test_beyond_loopback_a_login_is_needed_and_for_an_issuer_the_secret_of_the_c
 
 def test_services_are_names_with_addresses() -> None:
     settings = ConsoleSettings(services="dispatcher=http://127.0.0.1:1,scheduler=http://127.0.0.1:2/")
-    assert settings.addresses_of_services == {
-        "dispatcher": "http://127.0.0.1:1",
-        "scheduler": "http://127.0.0.1:2",
-    }
+    local = {"dispatcher": "http://127.0.0.1:1", "scheduler": "http://127.0.0.1:2"}
+    assert settings.addresses_of_services == local
     with pytest.raises(ValidationError, match="NAME=http://HOST:PORT"):
         ConsoleSettings(services="dispatcher")
 

@@ -1,5 +1,3 @@
-"""Forms of commands: inputs from schemas, also from those that publishers wrote; bodies from inputs."""
-
 from typing import Any
 
 import pytest
@@ -36,28 +34,16 @@ def test_a_space_makes_an_input_for_each_parameter() -> None:
         "a.b": {"type": "uniform", "low": 0, "high": 1},
     }
     found = [(each.path, each.kind) for each in trial_inputs(space)]
-    assert found == [
-        ("parameters.rate", NUMBER),
-        ("parameters.kind", CHOICE),
-        ("parameters.size", JSON),
-        ("parameters", JSON),
-        ("tell_tuner", FLAG),
-        ("outside", FLAG),
-    ]
+    rest = [("parameters", JSON), ("tell_tuner", FLAG), ("outside", FLAG)]
+    own = [("parameters.rate", NUMBER), ("parameters.kind", CHOICE), ("parameters.size", JSON)]
+    assert found == [*own, *rest]
 
 
 def test_a_body_is_made_of_the_inputs_that_have_a_text() -> None:
-    body, problems = body_of(
-        [
-            ("type", "trackside.add-trial.v1"),
-            ("command_id", "x" * 16),
-            ("number:parameters.rate", "0.01"),
-            ("choice:parameters.kind", "adam"),
-            ("json:parameters.size", "32"),
-            ("number:parameters.depth", ""),
-            ("flag:outside", "true"),
-        ]
-    )
+    texts = {"type": "trackside.add-trial.v1", "command_id": "x" * 16, "flag:outside": "true"}
+    texts |= {"number:parameters.rate": "0.01", "choice:parameters.kind": "adam"}
+    texts |= {"json:parameters.size": "32", "number:parameters.depth": ""}
+    body, problems = body_of([*texts.items()])
     assert body == {"parameters": {"rate": 0.01, "kind": "adam", "size": 32}, "outside": True}
     assert problems == []
 
@@ -85,8 +71,6 @@ def test_an_input_within_a_value_is_a_problem() -> None:
 
 
 class Row(dict[str, Any]):
-    """A row whose other columns are NULL."""
-
     def __missing__(self, name: str) -> None:
         return None
 
@@ -102,11 +86,8 @@ def test_every_kind_of_experiment_has_actions_and_the_names_of_inputs_are_unique
 
 def test_an_edited_schedule_keeps_what_its_form_does_not_show() -> None:
     spec = {"cron": "0 6 * * *", "timezone": "UTC", "overlap": "queue", "catch_up": "latest", "seed": 7}
-    edit = next(
-        form
-        for form in schedule_actions("p", {"schedule": "mornings", "status": "ACTIVE", "spec": spec})
-        if form.label == "Edit"
-    )
+    forms = schedule_actions("p", {"schedule": "mornings", "status": "ACTIVE", "spec": spec})
+    edit = next(form for form in forms if form.label == "Edit")
     body, problems = body_of([*edit.hidden, *((each.name, each.text) for each in edit.inputs)])
     assert body == {"name": "mornings", "schedule": spec} and problems == []
     spec = {"on": {"stream": "s", "event": "ended"}, "timezone": "UTC", "overlap": "skip", "catch_up": "none"}
@@ -160,9 +141,7 @@ def test_bounds_and_description_are_the_help_of_an_input() -> None:
         ({"type": "number"}, None, None),
     ],
 )
-def test_numbers_have_the_limits_of_the_schema(
-    schema: Json, lowest: float | None, highest: float | None
-) -> None:
+def test_numbers_have_limits_of_the_schema(schema: Json, lowest: float | None, highest: float | None) -> None:
     (made,) = schema_inputs("parameters", {"n": schema})
     assert (made.lowest, made.highest) == (lowest, highest)
 

@@ -1,5 +1,3 @@
-"""What open pages are told of, which of them are rendered again, and when rows are older than the log."""
-
 import asyncio
 from collections.abc import AsyncIterator
 
@@ -30,9 +28,7 @@ async def test_a_subscription_gathers_what_has_changed_since_it_was_read() -> No
     assert not hub.is_full
 
 
-def test_only_pages_of_streams_that_changed_are_rendered_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_pages_of_streams_that_changed_are_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub(limit=1)
     hub.publish(frozenset({"a"}))
     rendered_at = hub.version
@@ -108,9 +104,7 @@ def test_rows_that_follow_a_log_that_grows_or_is_empty_are_not_late() -> None:
 def test_rows_that_stand_still_are_late_with_all_events_that_they_lack_until_they_catch_up() -> None:
     delay = RowDelay()
     ends = [{0: 10, 1: 5}, {0: 20, 1: 5}, {0: 30, 1: 5}]
-    found = [
-        delay.missing({0: 10, 1: 3}, each, number * (PATIENCE_S - 1)) for number, each in enumerate(ends)
-    ]
+    found = [delay.missing({0: 10, 1: 3}, each, at * (PATIENCE_S - 1)) for at, each in enumerate(ends)]
     assert found == [0, 0, 22]
     delay = RowDelay()
     assert delay.missing({0: 0}, {0: 9}, 0.0) == 0

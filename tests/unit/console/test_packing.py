@@ -1,5 +1,3 @@
-"""Columns as bytes: what the page reads is what was packed."""
-
 import json
 
 import numpy as np
@@ -42,11 +40,8 @@ def test_columns_are_read_back_as_they_were(values: dict[str, np.ndarray]) -> No
 
 
 def test_labels_and_meta_are_in_the_header_and_whole_numbers_of_other_sizes_become_floating_point() -> None:
-    columns = ChartValues(
-        {"status": np.array([0, 1, -1], np.int32)},
-        {"status": ["DONE", "</script>"]},
-        {"direction": "minimize"},
-    )
+    statuses = {"status": np.array([0, 1, -1], np.int32)}
+    columns = ChartValues(statuses, {"status": ["DONE", "</script>"]}, {"direction": "minimize"})
     _, head = unpacked(packed(columns))
     assert head["columns"][0]["labels"] == ["DONE", "</script>"]  # type: ignore[index]
     assert head["meta"] == {"direction": "minimize"}

@@ -1,5 +1,3 @@
-"""What the parameters of a step come from."""
-
 from typing import Any
 
 from trackside.console.pages.runs.parameter_sources import ParameterRow, parameter_rows
@@ -8,7 +6,6 @@ from trackside.console.pages.runs.parameter_sources import ParameterRow, paramet
 def rows(
     spec: dict[str, Any], resolved: Any, events: dict[str, str] | None = None
 ) -> dict[str, ParameterRow]:
-    """Returns the rows of a step of run `r` by name."""
     step = {"spec": {"name": "train", **spec}, "resolved": resolved, "parameters": {}}
     return {each.name: each for each in parameter_rows("r", step, events or {})}
 

@@ -1,5 +1,3 @@
-"""Templates: what tasks and publishers write is text, on every page."""
-
 import re
 from datetime import UTC, datetime
 from importlib import resources

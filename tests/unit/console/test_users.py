@@ -1,5 +1,3 @@
-"""Tokens, roles and sessions of the console."""
-
 from hashlib import sha256
 from pathlib import Path
 
@@ -48,9 +46,7 @@ def test_a_token_of_the_file_as_it_is_now_has_its_user_and_another_has_none(tmp_
         ("- [", "not YAML"),
     ],
 )
-def test_a_broken_file_is_refused_with_the_place_not_its_content(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_a_broken_file_is_refused_by_place_not_content(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "users.yaml"
     path.write_text(text)
     with pytest.raises(TokensFileError) as error:
@@ -70,9 +66,7 @@ def test_a_session_is_read_back_and_a_changed_one_is_not() -> None:
     assert Sessions("other" * 8, 1.0).user(text) is None
 
 
-def test_a_session_key_is_long_enough_or_made_anew_a_missing_file_of_users_is_named(
-    tmp_path: Path,
-) -> None:
+def test_a_session_key_is_long_enough_or_made_anew_a_missing_file_of_users_is_named(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("short\n")
     with pytest.raises(ValueError, match="5 characters; expected at least 32"):

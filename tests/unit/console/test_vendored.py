@@ -1,5 +1,3 @@
-"""The files of other projects that the console serves: they are the published ones, licensed, and small."""
-
 import hashlib
 import json
 import re

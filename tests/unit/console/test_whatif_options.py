@@ -1,5 +1,3 @@
-"""The fields of a what-if's form: what they ask for, and how a wrong one is refused."""
-
 import pytest
 
 from trackside.console.whatif import options
@@ -7,13 +5,8 @@ from trackside.replay.history.errors import BadScenarioError
 
 
 def test_fields_of_searches_runs_and_jobs_are_read_and_empty_ones_are_as_recorded() -> None:
-    fields = {
-        "assessors": "median:n_warmup_steps=5\n\n  asha  \n",
-        "workers": "1, 4,8",
-        "slots": "2",
-        "policies": "first-come, shortest-first",
-        "concurrency": "16",
-    }
+    fields = {"workers": "1, 4,8", "slots": "2", "concurrency": "16"}
+    fields |= {"assessors": "median:n_warmup_steps=5\n\n  asha  \n", "policies": "first-come, shortest-first"}
     grid = options.search_grid(fields)
     assert [each["name"] for each in grid.assessors] == ["median", "asha"]
     assert grid.assessors[0]["options"] == {"n_warmup_steps": 5}

@@ -1,5 +1,3 @@
-"""What is wrong with a command's body is said by code and path; the codes are for programs to act upon."""
-
 import json
 from typing import Any
 
@@ -11,11 +9,8 @@ from trackside.contracts.ingress import read_command
 from trackside.contracts.refusals import REFUSAL_CODES, Problem
 
 START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
-SPEC: dict[str, Any] = {
-    "task_type": "digits",
-    "space": {"lr": {"type": "loguniform", "low": 0.001, "high": 0.1}},
-    "max_trials": 20,
-}
+SPEC: dict[str, Any] = {"task_type": "digits", "max_trials": 20}
+SPEC["space"] = {"lr": {"type": "loguniform", "low": 0.001, "high": 0.1}}
 K = {"type": "constant", "value": 1}
 
 

@@ -1,28 +1,11 @@
-"""Names on the wire: what is one, and what isn't."""
-
 from trackside.contracts.ids import is_identifier, new_id, trial_task_id
 
 
 def test_an_identifier_is_letters_digits_dots_dashes_and_underscores() -> None:
     for text in ("a", "7", "digits-1.12", "A_b.c-d", "x" * 128, trial_task_id("digits-1", 7)):
         assert is_identifier(text), text
-    for text in (
-        "",
-        "-a",
-        ".a",
-        "_a",
-        "a/b",
-        "a b",
-        "a..b",
-        "..",
-        "x" * 129,
-        "a\n",
-        "a\x00",
-        "ä",
-        "a:b",
-        "٣",
-    ):
-        assert not is_identifier(text), text
+    bad = ("", "-a", ".a", "_a", "a/b", "a b", "a..b", "..", "x" * 129, "a\n", "a\x00", "ä", "a:b", "٣")
+    assert [text for text in bad if is_identifier(text)] == []
     assert trial_task_id("digits-1", 7) == "digits-1.7"
 
 

@@ -11,24 +11,13 @@ from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
 
 TRACEPARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-HEADERS = {
-    "ce_specversion": b"1.0",
-    "ce_id": b"c-1",
-    "ce_type": b"trackside.stop-search.v1",
-    "ce_source": b"https://example.org/notebook",
-    "ce_partitionkey": b"digits-1",
-    "content-type": b"application/json",
-}
+HEADERS = {"ce_specversion": b"1.0", "ce_id": b"c-1", "ce_type": b"trackside.stop-search.v1"}
+HEADERS |= {"ce_source": b"https://example.org/notebook", "ce_partitionkey": b"digits-1"}
+HEADERS["content-type"] = b"application/json"
 STRUCTURED = {"content-type": b"application/cloudevents+json; charset=utf-8"}
-EVENT: dict[str, Any] = {
-    "specversion": "1.0",
-    "id": "c-1",
-    "type": "trackside.stop-search.v1",
-    "source": "https://example.org/notebook",
-    "partitionkey": "digits-1",
-    "datacontenttype": "application/json",
-    "data": {"reason": "enough"},
-}
+EVENT: dict[str, Any] = {"specversion": "1.0", "id": "c-1", "type": "trackside.stop-search.v1"}
+EVENT |= {"source": "https://example.org/notebook", "partitionkey": "digits-1"}
+EVENT |= {"datacontenttype": "application/json", "data": {"reason": "enough"}}
 
 
 def read(value: bytes | None, key: bytes | None = b"digits-1", **changed: bytes | None) -> Arrival:
@@ -214,9 +203,7 @@ def test_ordinary_names_do_not_look_like_secrets(text: str) -> None:
         ({"ce_source": b"sk-" + b"a" * 30}, "secret_suspected", "$source"),
     ],
 )
-def test_attributes_that_are_missing_or_bad_are_refused(
-    changed: dict[str, bytes | None], code: str, path: str
-) -> None:
+def test_bad_or_no_attributes_are_refused(changed: dict[str, bytes | None], code: str, path: str) -> None:
     assert problem(read(b"{}", **changed)) == (code, path)
 
 
@@ -250,8 +237,7 @@ def test_a_structured_command_with_bad_attributes_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "code"),
-    [(b"AKIAABCDEFGHIJKLMNOP", "secret_suspected"), (b"a\0b", "nul_character")],
+    ("key", "code"), [(b"AKIAABCDEFGHIJKLMNOP", "secret_suspected"), (b"a\0b", "nul_character")]
 )
 def test_a_key_that_cannot_be_kept_is_refused_without_an_echo(key: bytes, code: str) -> None:
     for partitionkey, stream in ((None, "c-1"), (b"digits-1", "digits-1")):
@@ -283,9 +269,8 @@ def test_all_that_is_unfit_in_a_record_is_named_once() -> None:
 
 
 def test_a_list_of_problems_is_within_limits() -> None:
-    long = [
-        refusals.Problem(code="too_long", path=f"$.{at}" + "p" * 900, message="m" * 900) for at in range(500)
-    ]
+    text: Any = {"code": "too_long", "message": "m" * 900}
+    long = [refusals.Problem(path=f"$.{at}" + "p" * 900, **text) for at in range(500)]
     listed = refusals.limit_problems(long)
     assert 0 < len(listed) <= refusals.MAX_PROBLEMS
     assert all(len(found.path) <= refusals.MAX_PROBLEM_TEXT for found in listed)

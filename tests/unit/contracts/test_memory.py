@@ -60,12 +60,10 @@ def test_t17_a_task_s_own_estimate_comes_before_its_group_s_and_that_before_its_
     own = TaskSpec(task_type="noop", resources=Resources(estimate_memory=1))
     plain = TaskSpec(task_type="noop", priority=9)
     group = GroupSpec(tasks=[own, plain], estimate_memory=2, estimate_cuda_memory=3, device="gpu-1")
-    batch = SubmitTasks(
-        groups=[group], resources=Resources(whole_device=True), priority=2, run_timeout_s=60.0
-    )
-    assert needs_of(batch, group, own).resources == Resources(
-        estimate_memory=1, estimate_cuda_memory=3, device="gpu-1"
-    )
+    whole = Resources(whole_device=True)
+    batch = SubmitTasks(groups=[group], resources=whole, priority=2, run_timeout_s=60.0)
+    merged = Resources(estimate_memory=1, estimate_cuda_memory=3, device="gpu-1")
+    assert needs_of(batch, group, own).resources == merged
     needs = needs_of(batch, group, plain)
     assert (needs.resources.estimate_memory, needs.resources.whole_device) == (2, True)
     assert (needs.priority, needs_of(batch, group, own).priority) == (9, 2)

@@ -67,16 +67,13 @@ def with_fields(**fields: Any) -> dict[str, Any]:
     """The command with other fields: those named change, None leaves one out."""
     known: dict[str, Any] = {name: (field.annotation, field) for name, field in Play.model_fields.items()}
     chosen = {name: field for name, field in (known | fields).items() if field is not None}
-    made: dict[str, Any] = {
-        "__annotations__": {name: kind for name, (kind, _) in chosen.items()},
-        "__module__": __name__,
-        **{name: default for name, (_, default) in chosen.items() if default is not ...},
-    }
+    made: dict[str, Any] = {"__annotations__": {name: kind for name, (kind, _) in chosen.items()}}
+    made |= {name: default for name, (_, default) in chosen.items() if default is not ...}
+    made["__module__"] = __name__
     return published_schema(type("Play", (Command,), made))
 
 
 def part(**fields: Any) -> tuple[Any, Any]:
-    """A `pause` with other fields."""
     made = {"__annotations__": {name: kind for name, (kind, _) in fields.items()}, "__module__": __name__}
     made |= {name: default for name, (_, default) in fields.items() if default is not ...}
     kind = type("Pause", (_Spec,), made)

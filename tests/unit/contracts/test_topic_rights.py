@@ -1,5 +1,3 @@
-"""The table of rights: who may do what, and that nothing is in it twice or too wide."""
-
 import pytest
 
 from trackside.contracts.topic_rights import (
@@ -24,11 +22,8 @@ def test_each_topic_and_each_principal_of_an_installation_is_in_the_table() -> N
 
 
 def test_only_those_that_write_events_of_their_own_may_write_to_the_log() -> None:
-    writers = {
-        right.principal
-        for right in rights(TOPICS, ["gpu-1"])
-        if right.operation is AclOperation.WRITE and TOPICS.events.name.startswith(right.name)
-    }
+    of_writes = [right for right in rights(TOPICS, ["gpu-1"]) if right.operation is AclOperation.WRITE]
+    writers = {each.principal for each in of_writes if TOPICS.events.name.startswith(each.name)}
     assert writers == {"dispatcher", "scheduler", "summary-indexer", "worker-gpu-1", ADMIN}
 
 
@@ -57,7 +52,5 @@ def test_only_the_set_up_has_rights_to_more_than_it_uses() -> None:
 def test_receipts_are_written_by_the_dispatcher_and_read_by_publishers() -> None:
     added = set(rights(TOPICS, receipts=["lab.answers"])) - set(rights(TOPICS))
     topic = (ResourceKind.TOPIC, "lab.answers", False)
-    assert added == {
-        Right("dispatcher", *topic, AclOperation.WRITE),
-        Right("publisher", *topic, AclOperation.READ),
-    }
+    write, read = (AclOperation.WRITE, AclOperation.READ)
+    assert added == {Right("dispatcher", *topic, write), Right("publisher", *topic, read)}

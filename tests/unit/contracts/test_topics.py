@@ -1,5 +1,3 @@
-"""Keys land on the partitions that every other Kafka client gives them, and topics keep what they must."""
-
 from aiokafka.partitioner import DefaultPartitioner
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,12 +28,8 @@ def test_ids_as_we_make_them_use_all_partitions() -> None:
 
 
 def test_the_hash_is_that_of_kafka_s_own_tests() -> None:
-    hashes = {
-        "21": -973932308,
-        "foobar": -790332482,
-        "a-little-bit-long-string": -985981536,
-        "abc": 479470107,
-    }
+    hashes = {"21": -973932308, "foobar": -790332482, "abc": 479470107}
+    hashes["a-little-bit-long-string"] = -985981536
     for key, hashed in hashes.items():
         assert partition_of(key, 2**31) == hashed & 0x7FFFFFFF
 

@@ -1,5 +1,3 @@
-"""The runner of other tools in the benchmark: what it measures of them, and what it reports if one fails."""
-
 import sys
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the image and the compose file promise: pinned, without passwords, any number of workers."""
-
 import re
 import tomllib
 from pathlib import Path
@@ -22,7 +20,6 @@ PINNED = re.compile(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}")
 
 
 def steps() -> list[tuple[str, str]]:
-    """Returns the instructions of the Dockerfile in their order, continued lines joined."""
     lines = [line for line in DOCKERFILE.splitlines() if line.strip() and not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [(line.split()[0], line.split(None, 1)[1]) for line in joined.splitlines()]
@@ -88,12 +85,8 @@ def test_dependencies_are_installed_where_no_source_file_is_and_the_image_runs_a
 
 def test_what_the_image_copies_is_there_and_sent_to_the_engine() -> None:
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied = {
-        source
-        for kind, rest in steps()
-        if kind == "COPY" and not rest.startswith("--from")
-        for source in rest.split()[:-1]
-    }
+    copies = [rest for kind, rest in steps() if kind == "COPY" and not rest.startswith("--from")]
+    copied = {source for rest in copies for source in rest.split()[:-1]}
     assert copied == sent
     assert all((ROOT / each).exists() for each in copied)
 
@@ -133,19 +126,15 @@ def test_passwords_come_from_files_that_git_and_the_image_leave_out() -> None:
 
 def test_the_console_has_users_and_asks_the_other_services() -> None:
     prefix, console = "TRACKSIDE_CONSOLE_", SERVICES["console"]
-    variables = {
-        name.removeprefix(prefix).lower(): re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value)
-        for name, value in console["environment"].items()
-        if name.startswith(prefix)
-    }
+    own = {name: value for name, value in console["environment"].items() if name.startswith(prefix)}
+    given_by = re.compile(r"^\$\{\w+:-(.*)\}$")
+    variables = {name.removeprefix(prefix).lower(): given_by.sub(r"\1", value) for name, value in own.items()}
     given = ConsoleSettings.model_validate(variables)
     assert given.has_login and given.session_key_file
     [published] = console["ports"]
     assert published == f"{given.url.removeprefix('http://')}:{given.port}"
-    asked = {name for name, service in SERVICES.items() if service.get("command") == [name]} - {
-        "console",
-        "worker",
-    }
+    asked = {name for name, service in SERVICES.items() if service.get("command") == [name]}
+    asked -= {"console", "worker"}
     assert given.addresses_of_services == {name: f"http://{name}:8080" for name in asked}
 
 

@@ -1,17 +1,13 @@
-"""The pages of `docs/` as tests read them: their tables, and the names in them."""
-
 import re
 
 from tests.house.source import ROOT
 
 
 def page(name: str) -> str:
-    """Returns the text of a page."""
     return (ROOT / "docs" / name).read_text("utf-8")
 
 
 def rows(text: str, heading: str, table: int = 0) -> list[list[str]]:
-    """Returns the cells of a table below a heading."""
     below = text[text.index(f"\n{heading}\n") + len(heading) + 2 :]
     part = re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
     lines = re.findall(r"(?:^\|.*\n)+", part, re.MULTILINE)[table].splitlines()[2:]
@@ -19,11 +15,9 @@ def rows(text: str, heading: str, table: int = 0) -> list[list[str]]:
 
 
 def rows_below(text: str, head: str) -> list[list[str]]:
-    """Returns the cells of the table whose head begins so."""
     lines = text[text.index(head) :].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 def named(cell: str) -> list[str]:
-    """Returns the names in a cell."""
     return re.findall(r"`([^`]+)`", cell)

@@ -1,5 +1,3 @@
-"""Each behaviour that a page lists has a test that is there, or a reason; each row of Sedna's has a test."""
-
 import re
 from collections.abc import Iterable
 
@@ -17,11 +15,8 @@ def numbered(letters: str, last: int, first: int = 1) -> set[str]:
     return {f"{letters}{number}" for number in range(first, last + 1)}
 
 
-LISTED = [
-    ("nni.md", numbered("D", 39)),
-    ("tensorboard.md", numbered("S", 24)),
-    ("tasks.md", numbered("T", 24) | numbered("FM ", 21, 6)),
-]
+LISTED = [("nni.md", numbered("D", 39)), ("tensorboard.md", numbered("S", 24))]
+LISTED.append(("tasks.md", numbered("T", 24) | numbered("FM ", 21, 6)))
 
 
 @pytest.mark.parametrize(("name", "behaviours"), LISTED)

@@ -83,8 +83,7 @@ def test_every_command_of_a_run_and_every_field_of_a_node_has_its_row() -> None:
     table = rows("## Fields of a node")
     assert sorted(name for row in table for name in named(row[0])) == sorted(NAMES["controller"]["Node"])
     kept = {name for row in table for name in named(row[0]) if not row[1].startswith("-")}
-    own = {name for name, field in PipelineNode.__dataclass_fields__.items() if field.repr}
-    assert kept == own
+    assert kept == {name for name, field in PipelineNode.__dataclass_fields__.items() if field.repr}
 
 
 def test_every_state_of_a_step_reference_and_action_is_on_the_page_as_the_code_has_it() -> None:
@@ -104,8 +103,6 @@ def test_the_script_of_the_page_builds_a_pipeline() -> None:
     names: dict[str, Any] = {}
     exec("\n".join(lines), names)  # noqa: S102 - the page's own
     steps = names["pipe"].get_pipeline().spec()["steps"]
-    assert [(step["name"], step["task_type"]) for step in steps] == [
-        ("data", "digits-data"),
-        ("training", "digits-training"),
-    ]
+    types = {step["name"]: step["task_type"] for step in steps}
+    assert types == {"data": "digits-data", "training": "digits-training"}
     assert steps[1]["parameters"] == {"lr": 0.5, "epochs": "${pipeline.epochs}"}

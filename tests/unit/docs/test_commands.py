@@ -1,5 +1,3 @@
-"""Every command of `trackside` that a page shows exists, with the options that the page gives it."""
-
 import re
 import shlex
 from collections.abc import Iterator

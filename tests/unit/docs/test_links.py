@@ -1,5 +1,3 @@
-"""Links between the pages point at files and headings that exist, and an index links to every page."""
-
 import re
 from pathlib import Path
 
@@ -53,11 +51,8 @@ def test_every_page_of_the_documentation_is_linked_from_an_index() -> None:
 
 
 def test_every_code_file_that_a_page_names_exists() -> None:
-    known = [
-        "/" + path.as_posix()
-        for folder in ("libs", "services", "tests", "deploy")
-        for path in (ROOT / folder).rglob("*.py")
-    ]
+    folders = [ROOT / folder for folder in ("libs", "services", "tests", "deploy")]
+    known = ["/" + path.as_posix() for folder in folders for path in folder.rglob("*.py")]
     missing = [
         f"{page.relative_to(ROOT)}: {name}"
         for page in pages()

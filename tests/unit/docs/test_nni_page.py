@@ -1,5 +1,3 @@
-"""The page for users of NNI: what it names is there."""
-
 import re
 from functools import partial
 

@@ -1,5 +1,3 @@
-"""The page about pipelines: its Python builds a definition, and the methods that it names are there."""
-
 import re
 
 import pytest

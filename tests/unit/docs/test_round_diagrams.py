@@ -28,7 +28,6 @@ DEPLOYMENT = {"IDLE", "OPEN", "CONFIRMED", "GIVEN_UP"}
 
 
 def deployment(job: IncrementalJob) -> str:
-    """Returns the state of what is deployed."""
     if job.update is None:
         return "IDLE"
     if job.update.failed:
@@ -55,7 +54,6 @@ def permitted() -> dict[str, set[Transition]]:
 
 
 def logs() -> Iterator[JobLog]:
-    """Yields logs of jobs."""
     for seed in range(RANDOM_JOBS):
         yield live_through(seed, 80).log
     for paused in (False, True):
@@ -68,16 +66,13 @@ def logs() -> Iterator[JobLog]:
     yield refused()
     yield adopted_at_once()
     yield with_child()
-    yield approved()
-    yield without_targets(confirmed=False)
-    yield without_targets(confirmed=True)
+    yield without_targets()
     yield rolled_back_twice()
     yield given_up_without_targets()
     yield joined()
 
 
 def with_a_task() -> tuple[JobLog, Task]:
-    """A job whose first task waits."""
     log = JobLog()
     log.create()
     log.append(10)
@@ -114,28 +109,12 @@ def with_child() -> JobLog:
     return log
 
 
-def approved() -> JobLog:
-    log = JobLog()
-    log.create(deploy={**ALWAYS, "gate": {}})
-    log.append(10)
-    log.work()
-    log.command(JOB, "trackside.approve-deploy.v1", {})
-    return log
-
-
 def redefine(log: JobLog, **deploy: object) -> None:
-    """Defines the deployment otherwise."""
     log.command(JOB, "trackside.update-incremental-job.v1", {"job": job_body(deploy={**ALWAYS, **deploy})})
 
 
-def without_targets(*, confirmed: bool) -> JobLog:
-    """An update whose targets are removed, or that never had any."""
+def without_targets() -> JobLog:
     log = JobLog()
-    if confirmed:
-        log.create(deploy={})
-        log.append(10)
-        log.work()
-        return log
     deploying(log)
     redefine(log, services=[])
     return log
@@ -178,8 +157,7 @@ def joined() -> JobLog:
     service = {"name": "api", "task_type": "serve"}
     edge = {"name": "edge", "task_type": "serve"}
     redefine(log, services=[service, edge])
-    update = log.job.update
-    assert update is not None
+    assert log.job.update is not None
     begun = [event for event in log.written if isinstance(event, TaskSubmitted)][-1]
     assert begun.task_id == f"{JOB}.serve.edge.1.1"
     last = log.records.pop()  # the service begins a little later

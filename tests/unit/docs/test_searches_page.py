@@ -1,5 +1,3 @@
-"""The pages about searches list the types, tuners and options of the code, and their files are valid."""
-
 import re
 
 import pytest
@@ -17,7 +15,6 @@ FILES = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def table(head: str) -> dict[str, list[str]]:
-    """Gives the rows of the table that begins with a head, by their first cell without its marks."""
     return {row[0].strip(" `"): row[1:] for row in rows_below(TEXT, head)}
 
 

@@ -1,5 +1,3 @@
-"""The Python of the pages for users runs as it stands, and prints what the page says."""
-
 import importlib.util
 import re
 import runpy

@@ -1,5 +1,3 @@
-"""The page on summaries: its training runs, its settings and commands exist, its limits are the code's."""
-
 import re
 from pathlib import Path
 
@@ -26,9 +24,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_training_of_the_page_writes_the_values_that_it_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_training_of_the_page_writes_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("TRACKSIDE_TASK_ID", "TRACKSIDE_PARAMETERS"):
         monkeypatch.delenv(name, raising=False)
@@ -38,11 +34,8 @@ def test_the_training_of_the_page_writes_the_values_that_it_names(
     points = scalars_of(pieces)
     items = [(item.kind, item.tag.removesuffix("/text_summary")) for item in items_of(pieces)]
     assert {tag: len(rows) for tag, rows in points.items()} == {"loss": 200, "accuracy": 200}
-    assert len(items) == 12 and set(items) == {
-        ("histogram", "predicted"),
-        ("image", "decision"),
-        ("text", "notes"),
-    }
+    kinds = {("histogram", "predicted"), ("image", "decision"), ("text", "notes")}
+    assert len(items) == 12 and set(items) == kinds
     assert f"{sum(map(len, points.values()))} points, {len(items)} other values" in PAGE
 
 
@@ -67,9 +60,8 @@ def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     assert f"| tags of a job | {MAX_TAGS:,};" in PAGE
     assert f"| event files of a job | {MAX_FILES:,} |" in PAGE
     assert f"| bytes of a record in a file | {LONGEST_RECORD // 2**20} MiB |" in PAGE
-    assert (
-        f"| {MAX_POINTS:,} in {MAX_CURVES:,} curves; `--limit` thins each to {CURVE_LIMIT:,} points" in PAGE
-    )
+    of_curves = f"| {MAX_POINTS:,} in {MAX_CURVES:,} curves; `--limit` thins each to {CURVE_LIMIT:,} points"
+    assert of_curves in PAGE
     sizes = {name: kind.page_size for name, kind in BUILT_IN.items()}
     pages = "{image} images, {histogram} histograms, {tensor} tensors, {graph} graph, {text} others"
     assert pages.format(**sizes) in PAGE

@@ -72,7 +72,6 @@ def is_route(text: str) -> bool:
 
 
 def is_ours(text: str) -> bool:
-    """Returns whether a name of the right column is there."""
     if text.startswith("trackside "):
         return any(f"{text} ".startswith(f"{command} ") for command in commands())
     if text.startswith("GET "):

@@ -28,7 +28,6 @@ WHEEL_NAMES = [
 
 
 def wheel(script: str = UV) -> bytes:
-    """Returns the bytes of a wheel-shaped zip whose program is the script."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("uv-0.13.8.data/scripts/uv", script)
@@ -48,7 +47,6 @@ class Index:
     asked: list[str] = field(default_factory=list)
 
     def page(self) -> tuple[bytes, str]:
-        """Returns the page of the project uv and its content type."""
         digest = self.sha256 or hashlib.sha256(self.content).hexdigest()
         if self.as_html:
             links = "".join(f'<a href="../files/{name}#sha256={digest}">{name}</a>\n' for name in WHEEL_NAMES)
@@ -59,7 +57,6 @@ class Index:
 
 @contextmanager
 def serve_index(index: Index) -> Iterator[Index]:
-    """Serves the index on a free loopback port and sets its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,5 +1,3 @@
-"""Each way to get uv works with the others hidden; what can't work says what was tried."""
-
 import hashlib
 import json
 import os
@@ -96,9 +94,7 @@ def test_the_wheel_is_fetched_checked_and_unpacked(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the index offers Linux wheels")
-def test_a_wheel_of_another_hash_is_none(
-    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wheel_must_have_its_hash(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], index.url)
     index.sha256 = "0" * 64
     with pytest.raises(find_uv.NotFound, match="the index says 0000"):
@@ -141,9 +137,7 @@ def test_without_certificates_no_password_is_sent_and_no_wheel_is_taken_whose_ha
     assert [path for path in secure.asked if path.endswith(".whl")] == []
 
 
-def test_with_certificates_an_index_that_none_of_them_vouches_for_is_refused(
-    tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_are_verified(tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
     with pytest.raises(find_uv.NotFound, match="CERTIFICATE_VERIFY_FAILED"):
         find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
@@ -174,9 +168,8 @@ def test_a_wheel_fits(system: str, machine: str, glibc: tuple[int, ...] | None, 
 
 
 def test_the_newest_uv_in_range_is_chosen_and_the_lock_has_one_for_the_usual_machines() -> None:
-    names = [
-        f"uv-{version}-py3-none-musllinux_1_1_x86_64.whl" for version in ("0.9.9", "0.10.1", "1.0.0", "0.7.0")
-    ]
+    versions = ("0.9.9", "0.10.1", "1.0.0", "0.7.0")
+    names = [f"uv-{version}-py3-none-musllinux_1_1_x86_64.whl" for version in versions]
     page = json.dumps({"files": [{"filename": name, "url": name} for name in names]}).encode()
     wheels = find_uv.parse_page(page, "application/json", "http://127.0.0.1/simple/uv/")
     found = find_uv.choose(wheels, "linux", "x86_64", None)
@@ -197,9 +190,8 @@ def test_no_way_to_uv_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(find_uv.NotFound) as caught:
         find_uv.find(tmp_path, LOCK, quiet)
     said = str(caught.value)
-    assert all(part in said for part in ("uv on PATH", "a venv and pip", "the wheel from", "HTTPS_PROXY")), (
-        said
-    )
+    ways = ("uv on PATH", "a venv and pip", "the wheel from", "HTTPS_PROXY")
+    assert all(part in said for part in ways), said
     assert "secret" not in said
 
 
@@ -215,14 +207,10 @@ def clone(tmp_path: Path) -> Path:
 
 
 def bootstrap(clone: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
-    path = f"{clone.parent / 'bin'}:/usr/bin:/bin"
-    return subprocess.run(
-        [sys.executable, str(clone / "deploy" / "bootstrap.py"), *options],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": path, "TRACKSIDE_CACHE": str(clone.parent / "cache"), **env},
-        check=False,
-    )
+    command = [sys.executable, str(clone / "deploy" / "bootstrap.py"), *options]
+    own = {"PATH": f"{clone.parent / 'bin'}:/usr/bin:/bin", "TRACKSIDE_CACHE": str(clone.parent / "cache")}
+    variables = {**os.environ, **own, **env}
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
 
 
 def asked(clone: Path) -> list[str]:
@@ -243,9 +231,7 @@ def test_the_environment_is_set_up_once_for_each_lock(clone: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_without_torch_it_is_left_out_but_not_removed_and_another_index_gives_it_alone(
-    clone: Path,
-) -> None:
+def test_without_torch_it_is_left_out_but_not_removed_and_another_index_gives_it_alone(clone: Path) -> None:
     bootstrap(clone, "--without-torch")
     assert asked(clone)[0].endswith("--no-group torch --inexact")
     done = bootstrap(clone, TRACKSIDE_TORCH_INDEX="http://me:hunter2@127.0.0.1:9/cpu")
@@ -267,9 +253,8 @@ def test_a_user_without_a_folder_for_downloads_is_told_what_to_set(clone: Path) 
     (clone.parent / "cache").write_text("not a folder")
     done = bootstrap(clone)
     assert done.returncode == 1
-    assert re.fullmatch(
-        r"\[setup\] there is no folder for downloads: .*; set HOME, or TRACKSIDE_CACHE .*\n", done.stderr
-    )
+    said = r"\[setup\] there is no folder for downloads: .*; set HOME, or TRACKSIDE_CACHE .*\n"
+    assert re.fullmatch(said, done.stderr)
 
 
 def test_a_disk_that_is_too_small_is_told_at_once(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,3 @@
-"""What Prometheus and Grafana are given, and where their programs are found."""
-
 import json
 import re
 import shlex
@@ -48,9 +46,7 @@ def addresses(folder: Path, password: str = AWKWARD) -> DashboardAddresses:
     return DashboardAddresses({"worker": 20_001, "worker-2": 20_002}, 20_003, 20_004, dsn)
 
 
-def test_a_prometheus_of_an_archive_is_found_and_a_wrong_folder_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_prometheus_of_an_archive_is_found_and_a_wrong_folder_refused(tmp_path: Path) -> None:
     assert (find_prometheus(DashboardSettings()), find_grafana(DashboardSettings())) == (None, None)
     with pytest.raises(StackError, match="TRACKSIDE_PROMETHEUS_HOME"):
         find_prometheus(DashboardSettings(prometheus_home=str(tmp_path)))
@@ -65,9 +61,7 @@ def test_a_grafana_of_an_archive_is_found_by_its_home(tmp_path: Path, name: str,
     assert found is not None and (found.argv, found.home) == ([str(server), *command], tmp_path)
 
 
-def test_a_grafana_on_path_is_found_through_a_link_and_one_without_its_home_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grafana_on_path_is_found_with_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = program(home_of_grafana(tmp_path / "home") / "bin" / "grafana")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "grafana").symlink_to(server)
@@ -87,9 +81,7 @@ def test_a_retention_that_is_no_size_or_too_small_is_refused(size: str) -> None:
         DashboardSettings(prometheus_retention_size=size)
 
 
-def test_a_password_of_any_characters_reaches_grafana_in_the_sources_that_boards_name(
-    tmp_path: Path,
-) -> None:
+def test_a_password_of_any_characters_reaches_grafana_in_the_sources_that_boards_name(tmp_path: Path) -> None:
     template = yaml.safe_load((PROVISIONED / "datasources" / "trackside.yaml").read_text())
     (_, postgres) = expanded(data_sources(template, addresses(tmp_path)))["datasources"]
     assert postgres["secureJsonData"]["password"] == AWKWARD
@@ -105,11 +97,8 @@ def test_the_folder_names_no_variable_and_only_files_that_it_has(tmp_path: Path)
     folder = tmp_path / "da$h"
     provisioning.write(folder, addresses(tmp_path, "plain"))
     written = [path for path in folder.rglob("*") if path.is_file()]
-    texts = [
-        path.read_text()
-        for path in written
-        if path.suffix in (".yaml", ".yml") and path.parent != folder / "rules"
-    ]
+    written = [path for path in written if path.suffix in (".yaml", ".yml")]
+    texts = [path.read_text() for path in written if path.parent != folder / "rules"]
     assert not any(re.search(r"\$[A-Z_]{4,}", text) for text in texts)
     (provider,) = yaml.safe_load((folder / "provisioning/dashboards/trackside.yaml").read_text())["providers"]
     assert expanded(provider)["options"]["path"] == str(folder / "boards")
@@ -133,10 +122,8 @@ def test_what_an_earlier_release_has_written_is_removed(tmp_path: Path) -> None:
 
 def test_processes_of_one_service_are_targets_of_one_service(tmp_path: Path) -> None:
     listed = provisioning.targets(addresses(tmp_path).services)
-    assert [each["labels"] for each in listed] == [
-        {"instance": "worker", "service": "worker"},
-        {"instance": "worker-2", "service": "worker"},
-    ]
+    labels = [{"instance": name, "service": "worker"} for name in ("worker", "worker-2")]
+    assert [each["labels"] for each in listed] == labels
 
 
 def test_a_folder_with_a_space_is_one_argument_of_a_printed_command(tmp_path: Path) -> None:

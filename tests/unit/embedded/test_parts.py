@@ -1,5 +1,3 @@
-"""The pure and the small parts of the embedded stack."""
-
 import hashlib
 import os
 import secrets
@@ -30,9 +28,7 @@ from trackside.embedded.supervised import next_backoff
 
 @pytest.mark.thorough
 @given(st.lists(st.floats(min_value=0, max_value=9.9), min_size=6, max_size=20))
-def test_a_program_that_dies_within_10_s_waits_longer_each_time_up_to_5_s(
-    lives_s: list[float],
-) -> None:
+def test_a_program_that_dies_within_10_s_waits_longer_each_time_up_to_5_s(lives_s: list[float]) -> None:
     pauses, pause = [], 0.0
     for life_s in lives_s:
         pause = next_backoff(pause, life_s)
@@ -50,9 +46,7 @@ def test_ports_are_distinct_and_below_the_ephemeral_range() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ports are not held")
-def test_a_port_that_somebody_has_chosen_is_given_to_no_one_else_but_its_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_port_that_somebody_has_chosen_is_given_only_to_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
     with held_ports(1) as (port,):
         drawn = iter([port - FIRST_PORT, *range(LAST_PORT - FIRST_PORT)])
         monkeypatch.setattr(secrets, "randbelow", lambda _: next(drawn))

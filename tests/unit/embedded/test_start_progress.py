@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,17 +18,15 @@ from trackside.embedded.start_progress import LONGEST_TIMES, StartProgress, acti
 LIMIT_S = 60.0
 SPINS = "while True: pass"
 WAITS = "print(flush=True); input()"
-needs_schedstats = pytest.mark.skipif(
-    not Path("/proc/self/schedstat").exists(), reason="the kernel has no schedstats"
-)
+has_schedstats = Path("/proc/self/schedstat").exists()
+needs_schedstats = pytest.mark.skipif(not has_schedstats, reason="the kernel has no schedstats")
 
 
 @contextmanager
 def process(code: str) -> Iterator[int]:
     """Runs a Python program, and yields its pid once it runs its code."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    child = subprocess.Popen([sys.executable, "-c", code], **pipes)
     try:
         if code == WAITS:
             assert child.stdout is not None and child.stdout.readline() == b"\n"
@@ -135,11 +134,6 @@ def test_a_start_says_what_it_waits_for_after_10_s(tmp_path: Path, monkeypatch: 
     with locked(tmp_path):
         write_status(tmp_path, status)
         assert readiness.await_ready(tmp_path, 60.0, progress).state == "running"
-    assert [text.partition(",")[0] for text in said] == [
-        "kafka: starting",
-        "still waiting for kafka",
-        "still waiting for kafka",
-        "kafka: ready",
-        "worker: starting",
-        "still waiting for worker",
-    ]
+    first = ["kafka: starting", "still waiting for kafka", "still waiting for kafka"]
+    then = ["kafka: ready", "worker: starting", "still waiting for worker"]
+    assert [text.partition(",")[0] for text in said] == [*first, *then]

@@ -1,5 +1,3 @@
-"""ACLs as values: how they are named, written as commands, and compared with those of a broker."""
-
 import shlex
 
 import pytest

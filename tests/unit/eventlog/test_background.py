@@ -1,5 +1,3 @@
-"""Work beside a loop never ends unseen."""
-
 import asyncio
 from collections.abc import Callable, Coroutine
 

@@ -1,5 +1,3 @@
-"""Spans of decisions: once each, by who made them, and only if they count."""
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,5 +1,3 @@
-"""Encrypted values: who can read them, and what a reader makes of one that it can't read."""
-
 import asyncio
 import base64
 from collections.abc import Collection, Mapping
@@ -70,9 +68,8 @@ def test_who_has_the_key_reads_what_was_written_and_others_its_type() -> None:
     assert record is not None and record.value == stored  # which a signature covers
     unknown, other = encrypted(pair[1]), encrypted(pair[1])
     other.headers = ((PUBLIC_KEY, b"no key"), *other.headers[1:])
-    assert (
-        read(Keys(new_key_pair()), unknown, other) == [EncryptedRecord(encrypted_type=EVENT.wire_type())] * 2
-    )
+    unread = EncryptedRecord(encrypted_type=EVENT.wire_type())
+    assert read(Keys(new_key_pair()), unknown, other) == [unread] * 2
     record = decode(unknown)
     assert record is not None and record.envelope.stream == "digits-1"
     keys = Keys()
@@ -114,9 +111,8 @@ def test_a_signature_covers_the_encrypted_value() -> None:
 
 def test_a_writer_draws_one_data_key_for_a_stream_and_no_nonce_twice() -> None:
     public = new_key_pair()[1]
-    first, second, by_other = (
-        encrypted(public, writer) for writer in (WRITER, WRITER, RecordWriter("worker", "w"))
-    )
+    writers = (WRITER, WRITER, RecordWriter("worker", "w"))
+    first, second, by_other = (encrypted(public, writer) for writer in writers)
     data_keys = [dict(entry.headers)[DATA_KEY] for entry in (first, second, by_other)]
     assert data_keys[0] == data_keys[1] != data_keys[2]
     assert (first.value or b"")[:12] != (second.value or b"")[:12]

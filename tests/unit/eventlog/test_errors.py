@@ -1,5 +1,3 @@
-"""What is said of errors that say nothing themselves."""
-
 from aiokafka.errors import KafkaConnectionError
 
 from trackside.eventlog.errors import error_text

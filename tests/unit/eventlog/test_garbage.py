@@ -1,5 +1,3 @@
-"""What the garbage collector traverses in a service, and what becomes of memory that it has freed."""
-
 import gc
 import platform
 import resource
@@ -24,8 +22,6 @@ def _collector() -> Iterator[None]:
 
 
 class Node:
-    """Part of a cycle."""
-
     def __init__(self) -> None:
         self.own = self
 
@@ -67,5 +63,4 @@ def test_memory_that_was_freed_below_memory_in_use_is_given_back() -> None:
 
 
 def resident_bytes() -> int:
-    """Returns how many bytes of memory this process has."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -24,7 +24,6 @@ class SilentBroker:
         self.left = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers the first request of a connection."""
         listed = b"".join(struct.pack(">hhh", key, 0, 0) for key in VERSIONS)
         try:
             correlation = (await _request(reader))[4:8]
@@ -45,7 +44,6 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def silent() -> AsyncIterator[tuple[SilentBroker, str]]:
-    """Runs a broker that falls silent, and returns it and its address."""
     broker = SilentBroker()
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     async with server:
@@ -64,9 +62,7 @@ async def test_who_is_told_to_stop_while_a_broker_is_silent_closes_the_connectio
         await broker.left.wait()
 
 
-async def test_who_loses_patience_with_a_silent_broker_closes_the_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_loses_patience_with_a_silent_broker_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "ANSWER_S", 0.2)
     async with silent() as (broker, bootstrap), KafkaLog(bootstrap, "test") as log, asyncio.timeout(60):
         with pytest.raises(TransientError):

@@ -1,5 +1,4 @@
-"""How to connect to Kafka is checked before anything connects: each problem names its variable."""
-
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,16 +18,10 @@ SCRAM = {"SECURITY_PROTOCOL": "SASL_SSL", "USER": "dispatcher"}
 def files(tmp_path: Path) -> Path:
     authority = new_authority("test")
     client, other = issue(authority, "client", []), issue(authority, "other", [])
-    for name, content in {
-        "ca.pem": authority.certificate,
-        "client.pem": client.certificate,
-        "client.key": client.key,
-        "other.key": other.key,
-        "both.pem": client.certificate + client.key,
-        "password": b"hunter2\n",
-        "empty": b"",
-        "text": b"no certificate\n",
-    }.items():
+    content_of = {"password": b"hunter2\n", "empty": b"", "text": b"no certificate\n"}
+    content_of |= {"ca.pem": authority.certificate, "both.pem": client.certificate + client.key}
+    content_of |= {"client.pem": client.certificate, "client.key": client.key, "other.key": other.key}
+    for name, content in content_of.items():
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(0o600)
     (tmp_path / "open").write_bytes(b"hunter2\n")
@@ -36,14 +29,20 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def given(monkeypatch: pytest.MonkeyPatch, files: Path, variables: dict[str, str]) -> None:
-    for name, value in variables.items():
-        found = str(files / value) if name.endswith("_FILE") else value
-        monkeypatch.setenv(f"TRACKSIDE_KAFKA_{name}", found)
+Given = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch, files: Path) -> Given:
+    def set_them(variables: dict[str, str]) -> None:
+        for name, value in variables.items():
+            found = str(files / value) if name.endswith("_FILE") else value
+            monkeypatch.setenv(f"TRACKSIDE_KAFKA_{name}", found)
+
+    return set_them
 
 
 def variables(protocol: str, **others: str) -> dict[str, str]:
-    """Returns variables, with a protocol unless that is empty."""
     return ({"SECURITY_PROTOCOL": protocol} if protocol else {}) | others
 
 
@@ -73,13 +72,9 @@ def variables(protocol: str, **others: str) -> dict[str, str]:
     ],
 )
 def test_what_can_not_be_used_is_named_before_a_connection_is_tried(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    files: Path,
-    given_variables: dict[str, str],
-    sentence: str,
+    given: Given, capsys: pytest.CaptureFixture[str], given_variables: dict[str, str], sentence: str
 ) -> None:
-    given(monkeypatch, files, given_variables)
+    given(given_variables)
     said = refusal(StackSettings, capsys)
     assert sentence in said and "TRACKSIDE_KAFKA_" in said
     assert "hunter2" not in said
@@ -100,37 +95,25 @@ PLAIN = {"SASL_MECHANISM": "PLAIN", "USER": "me", "PASSWORD_FILE": "password"}
     ],
 )
 def test_what_is_less_safe_than_it_looks_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    files: Path,
-    given_variables: dict[str, str],
-    sentence: str,
+    given: Given, capsys: pytest.CaptureFixture[str], given_variables: dict[str, str], sentence: str
 ) -> None:
-    given(monkeypatch, files, given_variables)
+    given(given_variables)
     read_settings(StackSettings)
     assert sentence in capsys.readouterr().err
 
 
-def test_a_client_at_an_address_alone_takes_its_security_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch, files: Path
-) -> None:
-    given(monkeypatch, files, SCRAM | {"PASSWORD_FILE": "password", "SSL_CA_FILE": "ca.pem"})
-    monkeypatch.setenv("TRACKSIDE_KAFKA_SSL_CERTIFICATE_FILE", str(files / "both.pem"))  # with its key
+def test_a_client_at_an_address_alone_takes_its_security_from_the_environment(given: Given) -> None:
+    files = {"PASSWORD_FILE": "password", "SSL_CA_FILE": "ca.pem", "SSL_CERTIFICATE_FILE": "both.pem"}
+    given(SCRAM | files)
     options = client_options(kafka_settings("broker:9093"))
     assert options.pop("ssl_context").get_ca_certs()
-    assert options == {
-        "bootstrap_servers": "broker:9093",
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "dispatcher",
-        "sasl_plain_password": "hunter2",
-    }
+    connection = {"bootstrap_servers": "broker:9093", "security_protocol": "SASL_SSL"}
+    login = {"sasl_plain_username": "dispatcher", "sasl_plain_password": "hunter2"}
+    assert options == {**connection, **login, "sasl_mechanism": "SCRAM-SHA-512"}
 
 
-def test_each_new_client_has_the_password_that_the_file_has_then(
-    monkeypatch: pytest.MonkeyPatch, files: Path
-) -> None:
-    given(monkeypatch, files, SCRAM | {"PASSWORD_FILE": "password"})
+def test_each_new_client_has_the_password_that_the_file_has_then(given: Given, files: Path) -> None:
+    given(SCRAM | {"PASSWORD_FILE": "password"})
     settings = kafka_settings("broker:9093")
     (files / "password").write_text("hunter3\n")
     assert client_options(settings)["sasl_plain_password"] == "hunter3"

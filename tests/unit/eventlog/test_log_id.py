@@ -1,5 +1,3 @@
-"""Folders that belong to one log."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The last lines of a task, read newest first in bounded time."""
-
 import asyncio
 from functools import partial
 from itertools import count

@@ -1,5 +1,3 @@
-"""A server that does not answer is named with its address, long before anyone gives up on it."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +15,6 @@ CLOSED = "127.0.0.1:1"
 
 @asynccontextmanager
 async def answering(said: bytes = b"") -> AsyncIterator[str]:
-    """Runs a server that takes every connection and says so much, and returns its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(said)

@@ -95,8 +95,6 @@ class SlowReader(MemoryReader):
 
 
 class SlowLog(MemoryLog):
-    """Is read a few records at a time."""
-
     def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> MemoryReader:
         return SlowReader(self, dict(starts))
 
@@ -116,27 +114,18 @@ class WatchingDecider(CountingDecider):
 
 
 def reactor(service: ServiceContext, decider: CountingDecider) -> Reactor:
-    return Reactor(
-        service,
-        decider,
-        starts={(TOPIC.name, 0): 0, (TOPIC.name, 1): 0},
-        raw={},
-        partitions={TOPIC.name: TOPIC.partitions},
-    )
+    starts = {(TOPIC.name, 0): 0, (TOPIC.name, 1): 0}
+    return Reactor(service, decider, starts=starts, raw={}, partitions={TOPIC.name: TOPIC.partitions})
 
 
 async def run(
-    log: MemoryLog,
-    instances: int,
-    made: Callable[[ServiceContext, CountingDecider], Reactor] = reactor,
+    log: MemoryLog, instances: int, made: Callable[[ServiceContext, CountingDecider], Reactor] = reactor
 ) -> list[CountingDecider]:
     await log.ensure([TOPIC])
     services = [ServiceContext.on(log, Topics(), "dispatcher", str(at)) for at in range(instances)]
     deciders = [CountingDecider(asyncio.Event()) for _ in services]
-    running = [
-        asyncio.create_task(made(service, decider).run())
-        for service, decider in zip(services, deciders, strict=True)
-    ]
+    pairs = zip(services, deciders, strict=True)
+    running = [asyncio.create_task(made(service, decider).run()) for service, decider in pairs]
     await asyncio.gather(*(decider.done.wait() for decider in deciders))
     for service in services:
         service.stop.set()
@@ -221,5 +210,4 @@ async def test_a_record_that_claims_a_huge_decision_holds_nothing_up(monkeypatch
         (record,) = service.writer.decision("s", [SearchExhausted(trials=number)])
         headers = [*record.headers, ("ce_index", b"0"), ("ce_count", b"999999999")]
         forged.append([replace(record, headers=headers)])
-    decider = await watched(forged, service)
-    assert max(decider.idle_at) == GOAL
+    assert max((await watched(forged, service)).idle_at) == GOAL

@@ -42,15 +42,12 @@ class FlakyLog(MemoryLog):
 
 
 class StoredSnapshots:
-    """Snapshots of a log's beginning."""
-
     async def load(self) -> Recovered:
         return Recovered([], {0: 0, 1: 0})
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the log asked again at once."""
     monkeypatch.setattr(serving, "RETRY_S", 0.0)
     monkeypatch.setattr(retry, "RETRY_S", 0.0)
 

@@ -1,5 +1,3 @@
-"""A bad setting is met before anything starts: exit 2, the variable's name, what was expected."""
-
 import os
 import subprocess
 import sys
@@ -17,7 +15,6 @@ QUEUES, LIMITS = "TRACKSIDE_WORKER_QUEUES", "TRACKSIDE_SCHEDULER_QUEUE_LIMITS"
 
 
 def refusal(kind: type[BaseSettings], capsys: pytest.CaptureFixture[str]) -> str:
-    """Reads settings that are refused, and returns what is said of them."""
     with pytest.raises(SystemExit) as refused:
         read_settings(kind)
     assert refused.value.code == 2
@@ -88,14 +85,8 @@ def test_a_queue_with_a_space_is_refused_before_it_is_submitted(
     [("dispatcher", "TRACKSIDE_DISPATCHER_TUNER_TIME_LIMIT_S"), ("scheduler", "TRACKSIDE_SCHEDULER_LEASE_S")],
 )
 def test_a_service_with_a_bad_setting_exits_with_2(service: str, variable: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", f"trackside.{service}"],
-        env={**os.environ, variable: "soon"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command, env = [sys.executable, "-m", f"trackside.{service}"], {**os.environ, variable: "soon"}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"{variable}: ")
 

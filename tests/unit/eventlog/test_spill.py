@@ -1,5 +1,3 @@
-"""The spill store is a mapping like any other."""
-
 import os
 import subprocess
 import sys
@@ -58,12 +56,8 @@ check()
 
 def test_without_room_on_disk_it_keeps_what_it_has_in_memory(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "90m") as disk:
-        ended = subprocess.run(
-            [sys.executable, "-P", "-c", FILLED, str(disk.folder)],
-            env={**os.environ, "SQLITE_TMPDIR": str(disk.folder), "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        env = {**os.environ, "SQLITE_TMPDIR": str(disk.folder), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-P", "-c", FILLED, str(disk.folder)]
+        ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("keeping in memory") == 1, "it is said once"

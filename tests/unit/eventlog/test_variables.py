@@ -1,5 +1,3 @@
-"""Misspelt TRACKSIDE_ variables are named with the nearest one, by services and by commands."""
-
 import os
 import re
 import subprocess
@@ -34,11 +32,8 @@ def test_the_settings_are_those_of_all_services() -> None:
 
 
 def test_every_variable_in_the_code_is_known() -> None:
-    texts = [
-        path.read_text("utf-8")
-        for folder in ("libs", "services")
-        for path in (ROOT / folder).rglob("src/**/*.py")
-    ]
+    sources = (path for folder in ("libs", "services") for path in (ROOT / folder).rglob("src/**/*.py"))
+    texts = [path.read_text("utf-8") for path in sources]
     named = {name for text in texts for name in _NAME.findall(text)}
     assert unknown_variables(dict.fromkeys(named - {"TRACKSIDE_COMPLETE"}, "")) == []
     assert len(named & KNOWN) > 20
@@ -58,20 +53,11 @@ def test_every_variable_in_the_code_is_known() -> None:
 def test_commands_and_services_name_it_once_and_go_on(argv: list[str], tmp_path: Path) -> None:
     """A service goes on to its first setting, which is a bad one here, so that it ends."""
     (tmp_path / "catalogue.yaml").write_text("tasks: {}\n")
-    variables = {
-        "TRACKSIDE_SCHEDULER_LEASE": "10",
-        "TRACKSIDE_WORKER_HOST_DIR": str(tmp_path / "host"),
-        "TRACKSIDE_TOPIC_PREFIX": "no prefix",
-    }
+    variables = {"TRACKSIDE_SCHEDULER_LEASE": "10", "TRACKSIDE_TOPIC_PREFIX": "no prefix"}
+    variables["TRACKSIDE_WORKER_HOST_DIR"] = str(tmp_path / "host")
     start = ["-c", RUN_COMMAND] if argv[0] == "schemas" else ["-m"]
-    ended = subprocess.run(
-        [sys.executable, *start, *argv],
-        env={**os.environ, **variables},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, env = [sys.executable, *start, *argv], {**os.environ, **variables}
+    ended = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
     sentence = "TRACKSIDE_SCHEDULER_LEASE has no effect"
     assert ended.stderr.count(sentence) == 1 and "did you mean 'TRACKSIDE_SCHEDULER_LEASE_S'?" in ended.stderr
     assert ended.returncode == (0 if argv[0] == "schemas" else 2)

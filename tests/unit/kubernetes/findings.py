@@ -116,14 +116,10 @@ def of_containers(manifests: list[Manifest]) -> Iterator[str]:
             yield f"{name}: it requests no CPU or no memory"
         if "memory" not in resources.get("limits", {}):
             yield f"{name}: its memory has no limit"
-        if _tag(spec["image"]) in ("", "latest"):
+        if spec["image"].rpartition("/")[2].partition(":")[2] in ("", "latest"):
             yield f"{name}: its image {spec['image']} has no tag"
         if container.is_service:
             yield from _of_probes(name, spec)
-
-
-def _tag(image: str) -> str:
-    return image.rpartition("/")[2].partition(":")[2]
 
 
 def _of_probes(name: str, spec: Manifest) -> Iterator[str]:
@@ -138,11 +134,9 @@ def of_volumes(manifests: list[Manifest]) -> Iterator[str]:
     existing = {each["metadata"]["name"] for each in of_kind(manifests, "ConfigMap", "Secret")}
     existing |= MADE_IN_THE_CLUSTER.keys()
     used: set[str] = set()
-    claims = {
-        claim["metadata"]["name"]
-        for each in of_kind(manifests, "StatefulSet")
-        for claim in each["spec"].get("volumeClaimTemplates", [])
-    }
+    sets = of_kind(manifests, "StatefulSet")
+    listed = [claim for each in sets for claim in each["spec"].get("volumeClaimTemplates", [])]
+    claims = {claim["metadata"]["name"] for claim in listed}
     for container in containers(manifests):
         volumes = {each["name"]: each for each in container.pod.get("volumes", [])}
         known = volumes.keys() | (claims if container.name.startswith("StatefulSet/") else set())
@@ -181,10 +175,8 @@ def of_selectors(manifests: list[Manifest]) -> Iterator[str]:
         wanted = {port["targetPort"] for port in service["spec"]["ports"]}
         for name, own in labels.items():
             if selects({"matchLabels": service["spec"]["selector"]}, own):
-                yield from (
-                    f"{name_of(service)}: no container of {name} has the port {each}"
-                    for each in wanted - ports.get(name, set())
-                )
+                missing = wanted - ports.get(name, set())
+                yield from (f"{name_of(service)}: no container of {name} has the port {it}" for it in missing)
     accounts = {each["metadata"]["name"] for each in of_kind(manifests, "ServiceAccount")}
     for workload in of_kind(manifests, *WORKLOADS):
         if workload["spec"]["template"]["spec"].get("serviceAccountName") not in accounts:
@@ -192,7 +184,6 @@ def of_selectors(manifests: list[Manifest]) -> Iterator[str]:
 
 
 def ports_of_pods(manifests: list[Manifest]) -> dict[str, set[str]]:
-    """Returns the names of the ports of each workload's pods, by the name of the workload."""
     return {
         name_of(each): {
             port["name"]
@@ -245,25 +236,15 @@ def of_single_instances(manifests: list[Manifest]) -> Iterator[str]:
             "Recreate",
         ):
             yield f"{name_of(workload)}: two of them may run at once"
-        variables = {
-            each["name"]: each.get("value") for each in spec["template"]["spec"]["containers"][0]["env"]
-        }
+        first = spec["template"]["spec"]["containers"][0]
+        variables = {each["name"]: each.get("value") for each in first["env"]}
         service = name.removeprefix("trackside-").removesuffix("-standby").upper()
         if (variables.get(f"TRACKSIDE_{service}_STANDBY") == "true") != name.endswith("-standby"):
             yield f"{name_of(workload)}: its name and TRACKSIDE_{service}_STANDBY don't agree"
 
 
-CHECKS = (
-    of_variables,
-    of_settings,
-    of_containers,
-    of_volumes,
-    of_selectors,
-    of_labels,
-    of_single_instances,
-)
+CHECKS = (of_variables, of_settings, of_containers, of_volumes, of_selectors, of_labels, of_single_instances)
 
 
 def findings(manifests: list[Manifest]) -> list[str]:
-    """Returns everything that is wrong with the manifests of an overlay."""
     return [finding for check in CHECKS for finding in check(manifests)]

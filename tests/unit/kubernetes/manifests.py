@@ -40,7 +40,6 @@ def name_of(manifest: Manifest) -> str:
 
 
 def of_kind(manifests: list[Manifest], *kinds: str) -> Iterator[Manifest]:
-    """Yields the manifests of these kinds."""
     return (manifest for manifest in manifests if manifest["kind"] in kinds)
 
 
@@ -59,7 +58,6 @@ class Container:
 
 
 def containers(manifests: list[Manifest]) -> Iterator[Container]:
-    """Yields the containers of all workloads, those that run before the service too."""
     settings = {each["metadata"]["name"]: each["data"] for each in of_kind(manifests, "ConfigMap")}
     for workload in of_kind(manifests, *WORKLOADS):
         pod = workload["spec"]["template"]["spec"]
@@ -79,18 +77,12 @@ def pods(manifests: list[Manifest]) -> dict[str, Labels]:
 
     Sources: the documentation of Strimzi ("Labels") and of CloudNativePG ("Labels and annotations").
     """
-    found: dict[str, Labels] = {
-        name_of(each): each["spec"]["template"]["metadata"]["labels"]
-        for each in of_kind(manifests, *WORKLOADS)
-    }
+    workloads = of_kind(manifests, *WORKLOADS)
+    found: dict[str, Labels] = {name_of(it): it["spec"]["template"]["metadata"]["labels"] for it in workloads}
     for pool in of_kind(manifests, "KafkaNodePool"):
         cluster, name = pool["metadata"]["labels"]["strimzi.io/cluster"], pool["metadata"]["name"]
-        found[name_of(pool)] = {
-            "strimzi.io/cluster": cluster,
-            "strimzi.io/kind": "Kafka",
-            "strimzi.io/name": f"{cluster}-kafka",
-            "strimzi.io/pool-name": name,
-        }
+        labels = {"strimzi.io/cluster": cluster, "strimzi.io/kind": "Kafka", "strimzi.io/pool-name": name}
+        found[name_of(pool)] = {**labels, "strimzi.io/name": f"{cluster}-kafka"}
     for cluster in of_kind(manifests, "Cluster"):
         found[name_of(cluster)] = {"cnpg.io/cluster": cluster["metadata"]["name"]}
     return found

@@ -35,15 +35,11 @@ def _permits(
 ) -> bool:
     if pod.namespace != own:
         return True
-    selecting = [
-        policy["spec"]
-        for policy in policies
-        if selects(policy["spec"]["podSelector"], pod.labels) and direction in policy["spec"]["policyTypes"]
-    ]
+    specs = [policy["spec"] for policy in policies if direction in policy["spec"]["policyTypes"]]
+    selecting = [spec for spec in specs if selects(spec["podSelector"], pod.labels)]
     peers, key = ("from", "ingress") if direction == "Ingress" else ("to", "egress")
-    return not selecting or any(
-        _is_of_rule(rule, peers, other, port, own) for spec in selecting for rule in spec.get(key, [])
-    )
+    rules = (rule for spec in selecting for rule in spec.get(key, []))
+    return not selecting or any(_is_of_rule(rule, peers, other, port, own) for rule in rules)
 
 
 def _is_of_rule(rule: Manifest, peers: str, other: Peer, port: int, own: str) -> bool:
@@ -65,18 +61,11 @@ def _policies_of_strimzi(manifests: list[Manifest]) -> Iterator[Manifest]:
     """Yields what Strimzi makes of a Kafka: the ports between its pods, and those of its listeners."""
     for kafka in of_kind(manifests, "Kafka"):
         ours = {"matchLabels": {"strimzi.io/cluster": kafka["metadata"]["name"]}}
-        rules = [
-            {
-                "from": [{"podSelector": ours}],
-                "ports": [{"port": 9090, "protocol": "TCP"}, {"port": 9091, "protocol": "TCP"}],
-            },
-            {"ports": [{"port": 9404, "protocol": "TCP"}]},
-        ]
-        rules += [
-            {"from": listener["networkPolicyPeers"], "ports": [{"port": listener["port"], "protocol": "TCP"}]}
-            for listener in kafka["spec"]["kafka"]["listeners"]
-        ]
-        yield {
-            "kind": "NetworkPolicy",
-            "spec": {"podSelector": ours, "policyTypes": ["Ingress"], "ingress": rules},
-        }
+        between = [{"port": at, "protocol": "TCP"} for at in (9090, 9091)]
+        rules = [{"from": [{"podSelector": ours}], "ports": between}]
+        rules.append({"ports": [{"port": 9404, "protocol": "TCP"}]})
+        for listener in kafka["spec"]["kafka"]["listeners"]:
+            ports = [{"port": listener["port"], "protocol": "TCP"}]
+            rules.append({"from": listener["networkPolicyPeers"], "ports": ports})
+        spec = {"podSelector": ours, "policyTypes": ["Ingress"], "ingress": rules}
+        yield {"kind": "NetworkPolicy", "spec": spec}

@@ -80,7 +80,6 @@ class HistoryWriter:
         return replace(record, headers=[*record.headers, ("ce_sequence", number)]) if by_worker else record
 
     async def join(self, worker: str, incarnation: str, devices: int = 2) -> None:
-        """Writes that a worker joined with CPU slots."""
         slot = {"kind": "cpu", "name": "slot", "memory_bytes": 2**30}
         has = {"devices": [{"device_id": f"cpu{at}", **slot} for at in range(devices)]}
         runs = {"host": "here", "task_types": ["digits"], "queues": ["default"], "after": {}}
@@ -88,12 +87,10 @@ class HistoryWriter:
         await self.log.append(self.topics.fleet.name, 0, [self._numbered(WORKER.single(worker, joined))])
 
     async def lose(self, worker: str, incarnation: str) -> None:
-        """Writes that a worker was lost."""
         lost = WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=10_000)
         await self.log.append(self.topics.fleet.name, 0, [SCHEDULER.single(worker, lost)])
 
     async def search(self, search: str, **options: int) -> None:
-        """Writes a search from its command to its end."""
         for decision in search_decisions(search, **options):
             await self.append(search, decision)
 
@@ -107,30 +104,25 @@ class HistoryWriter:
 
 
 def command_received(search: str, command: str, kind: str, offset: int) -> CommandReceived:
-    """Returns the event of a command that was read at an offset."""
     source = Source(topic="trackside.commands", partition=0, offset=offset)
     said = {"command_id": command, "command_type": kind, "body": {"n": offset}, "digest": command}
     return CommandReceived.model_validate({**said, "source": source, "publisher": "cli", "rules": 1})
 
 
 def refused_command(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
-    """Yields the decisions of a command that is refused."""
     received = command_received(search, command, kind, offset)
     yield [DISPATCHER.single(search, received)]
-    refused = CommandRefused(
-        command_id=command, source=received.source, code="unknown_field", path="$.x", message="no x\x00"
-    )
+    why: Any = {"code": "unknown_field", "path": "$.x", "message": "no x\x00"}
+    refused = CommandRefused(command_id=command, source=received.source, **why)
     yield [DISPATCHER.single(search, refused)]
 
 
 def saved_digest(task: str, number: int, attempt: int = 1) -> str:
-    """Returns the digest of what an attempt has saved."""
     token = {"task_id": task, "attempt": attempt, "placement": 1, "incarnation": "i1"}
     return saved_artifacts(token)[number - 1].sha256
 
 
 def forgetting(search: str, command: str, digests: list[str], offset: int = 1) -> Iterator[Decision]:
-    """Yields the decisions of a command that forgets artifacts."""
     received = command_received(search, command, "trackside.forget-artifacts.v1", offset)
     yield [DISPATCHER.single(search, received)]
     accepted = CommandAccepted(command_id=command, source=received.source)
@@ -139,7 +131,6 @@ def forgetting(search: str, command: str, digests: list[str], offset: int = 1) -
 
 
 def carried_out(stream: str, command: str, event: Event, offset: int) -> Iterator[Decision]:
-    """Yields the decisions of a command that labels a stream, or drains or resumes a device."""
     received = command_received(stream, command, "test", offset)
     yield [DISPATCHER.single(stream, received)]
     accepted = CommandAccepted(command_id=command, source=received.source)
@@ -155,23 +146,17 @@ def search_decisions(
     """
     received = command_received(search, f"{search}-start", "trackside.start-search.v1", 0)
     yield [DISPATCHER.single(search, received)]
-    spec = messages.SearchSpec(
-        name="three", task_type="digits", space=SPACE, max_trials=trials, concurrency=1
-    )
-    yield DISPATCHER.decision(
-        search,
-        [
-            CommandAccepted(command_id=received.command_id, source=received.source),
-            messages.SearchStarted(command_id=received.command_id, search=spec, seed=7),
-        ],
-    )
+    limits: Any = {"max_trials": trials, "concurrency": 1}
+    spec = messages.SearchSpec(name="three", task_type="digits", space=SPACE, **limits)
+    accepted = CommandAccepted(command_id=received.command_id, source=received.source)
+    started = messages.SearchStarted(command_id=received.command_id, search=spec, seed=7)
+    yield DISPATCHER.decision(search, [accepted, started])
     chance = random.Random(search)
     for trial in range(trials):
         yield from _trial(search, trial, reports, chance, trial == lost, trial == failed)
     if not open_ended:
-        yield [
-            DISPATCHER.single(search, messages.SearchEnded(status=messages.SearchStatus.DONE, trials=trials))
-        ]
+        ended = messages.SearchEnded(status=messages.SearchStatus.DONE, trials=trials)
+        yield [DISPATCHER.single(search, ended)]
 
 
 def _trial(
@@ -179,20 +164,11 @@ def _trial(
 ) -> Iterator[Decision]:
     task = trial_task_id(search, trial)
     parameters = {"lr": chance.random(), "hidden": chance.randrange(500), "optimizer": "adam"}
-    yield DISPATCHER.decision(
-        search,
-        [
-            messages.TrialSuggested(trial=trial, parameters=parameters, seen=0),
-            tasks.TaskSubmitted(
-                task_id=task,
-                task_type="digits",
-                parameters=parameters,
-                part=Part(kind="trial", number=trial),
-                inputs=INPUTS if trial == 0 else {},
-                checkpoint=BEGUN_WITH if trial == 1 else None,
-            ),
-        ],
-    )
+    has = {"inputs": INPUTS if trial == 0 else {}, "checkpoint": BEGUN_WITH if trial == 1 else None}
+    what: Any = {"task_id": task, "task_type": "digits", "parameters": parameters, **has}
+    submitted = tasks.TaskSubmitted(part=Part(kind="trial", number=trial), **what)
+    suggested = messages.TrialSuggested(trial=trial, parameters=parameters, seen=0)
+    yield DISPATCHER.decision(search, [suggested, submitted])
     if lost:
         yield from _attempt(search, task, 1, reports // 2, chance)
         yield [_ended(SCHEDULER, search, task, 1, tasks.AttemptEnd.LOST)]
@@ -225,7 +201,6 @@ def _attempt(
 
 
 def saved_artifacts(token: dict[str, Any]) -> list[ArtifactSaved]:
-    """Returns what a placement saves: a file, and a checkpoint."""
     named = [("weights\x00", "file", None, {"note": "\x00"}), ("checkpoint", "checkpoint", 2, {})]
     found = []
     for number, (name, kind, step, metadata) in enumerate(named, 1):
@@ -244,9 +219,8 @@ def _report(token: dict[str, object], kind: str, step: int, value: float) -> Mes
 def _ended(writer: RecordWriter, search: str, task: str, attempt: int, end: tasks.AttemptEnd) -> Outgoing:
     error = None
     if end is tasks.AttemptEnd.FAILED:
-        error = tasks.TaskError(
-            stage="TRAIN", type="ValueError", message="bad\x00value", traceback="Traceback"
-        )
+        why: Any = {"stage": "TRAIN", "type": "ValueError", "message": "bad\x00value"}
+        error = tasks.TaskError(**why, traceback="Traceback")
     is_good = end is tasks.AttemptEnd.FINISHED
     token = {"task_id": task, "attempt": attempt, "placement": 1, "incarnation": "i1"}
     took = {"load_time_ms": 12, "train_time_ms": 345, "exit_code": 0 if is_good else 1}

@@ -24,25 +24,14 @@ from trackside.eventlog.record_writer import RecordWriter
 Decision = list[Outgoing]
 WRITERS = {role: RecordWriter(role, "1") for role in ("dispatcher", "scheduler", "worker")}
 ERROR: Json = {"stage": "TRAIN", "type": "OutOfMemoryError", "message": "CUDA out of memory\x00"}
-SPEC = BatchSpec.model_validate(
-    {
-        "name": "compare",
-        "concurrency": 3,
-        "groups": [
-            {
-                "name": "warm-up",
-                "device": "gpu0",
-                "estimate_memory": "1GiB",
-                "tasks": [
-                    {"name": "a", "task_type": "digits", "parameters": {"lr": 0.1}, "priority": 9},
-                    {"task_type": "digits", "queue_timeout_s": 60.0},
-                    {"name": "c", "task_type": "faces", "resources": {"estimate_cuda_memory": "2GB"}},
-                ],
-            },
-            {"tasks": [{"task_type": "digits"}]},
-        ],
-    }
-)
+TASKS: list[Json] = [
+    {"name": "a", "task_type": "digits", "parameters": {"lr": 0.1}, "priority": 9},
+    {"task_type": "digits", "queue_timeout_s": 60.0},
+    {"name": "c", "task_type": "faces", "resources": {"estimate_cuda_memory": "2GB"}},
+]
+WARM_UP: Json = {"name": "warm-up", "device": "gpu0", "estimate_memory": "1GiB", "tasks": TASKS}
+GROUPS = [WARM_UP, {"tasks": [{"task_type": "digits"}]}]
+SPEC = BatchSpec.model_validate({"name": "compare", "concurrency": 3, "groups": GROUPS})
 
 
 class BatchWriter:
@@ -53,50 +42,32 @@ class BatchWriter:
         self.spec = spec
 
     def decision(self, role: str, *messages: Message) -> Decision:
-        """Returns the records of a decision of a service."""
         return WRITERS[role].decision(self.batch_id, messages)
 
     def started(self) -> Iterator[Decision]:
-        """Yields the command and the start."""
         source = Source(topic="trackside.commands", partition=0, offset=0)
         command = {"command_id": f"{self.batch_id}-start", "source": source}
-        received = CommandReceived.model_validate(
-            {
-                **command,
-                "command_type": "trackside.submit-tasks.v1",
-                "body": {},
-                "digest": "d",
-                "publisher": "cli",
-                "rules": 1,
-            }
-        )
+        said = {"command_type": "trackside.submit-tasks.v1", "body": {}, "digest": "d", "publisher": "cli"}
+        received = CommandReceived.model_validate({**command, **said, "rules": 1})
         yield self.decision("dispatcher", received)
         accepted = CommandAccepted.model_validate(command)
-        yield self.decision(
-            "dispatcher", accepted, BatchStarted(command_id=received.command_id, batch=self.spec)
-        )
+        started = BatchStarted(command_id=received.command_id, batch=self.spec)
+        yield self.decision("dispatcher", accepted, started)
 
     def submitted(self, group: int) -> Decision:
-        """Returns the tasks of a group."""
         listed = self.spec.groups[group]
-        return self.decision(
-            "dispatcher",
-            *(
-                tasks.TaskSubmitted(
-                    task_id=batch_task_id(self.batch_id, group, task_name(task, number)),
-                    task_type=task.task_type,
-                    parameters=task.parameters,
-                    part=Part(kind="group", number=group, name=task_name(task, number)),
-                    needs=needs_of(self.spec, listed, task),
-                )
-                for number, task in enumerate(listed.tasks)
-            ),
-        )
+        events = []
+        for number, task in enumerate(listed.tasks):
+            name = task_name(task, number)
+            part, needs = Part(kind="group", number=group, name=name), needs_of(self.spec, listed, task)
+            what: Any = {"task_type": task.task_type, "parameters": task.parameters, "needs": needs}
+            task_id = batch_task_id(self.batch_id, group, name)
+            events.append(tasks.TaskSubmitted(task_id=task_id, part=part, **what))
+        return self.decision("dispatcher", *events)
 
     def placed(
         self, task: str, placement: int, attempt: int = 1, accepted: bool = True, **more: Any
     ) -> Iterator[Decision]:
-        """Yields an assignment and its acceptance by the worker."""
         reserved = {"memory_bytes": 2**30, "cuda_memory_bytes": 2**31, "estimated_by": "group"}
         where = {"worker_id": "w2", "device_ids": ["cpu0", "cpu1"], "seen": 0, "reserved": reserved}
         token = self.token(task, placement, attempt)
@@ -105,7 +76,6 @@ class BatchWriter:
             yield self.decision("worker", tasks.TaskAccepted.model_validate(token))
 
     def token(self, task: str, placement: int, attempt: int = 1) -> Json:
-        """Returns the fields that name a placement."""
         task_id = f"{self.batch_id}.{task}"
         return {"task_id": task_id, "attempt": attempt, "placement": placement, "incarnation": "i2"}
 
@@ -119,7 +89,6 @@ class BatchWriter:
     def ended(
         self, task: str, placement: int, attempt: int = 1, end: str = "finished", incarnation: str = "i2"
     ) -> Decision:
-        """Returns the end of an attempt."""
         measured: Json = {"load_time_ms": 12, "train_time_ms": 345, "exit_code": 0}
         measured |= {"peak_memory_bytes": 2**29, "memory_measure": "own"}
         leftovers = ["sleep 60 (17)\x00"] if end == "oom_device" else []
@@ -130,13 +99,11 @@ class BatchWriter:
             "result": {"accuracy": 0.5, "file": "a\x00"} if end == "finished" else None,
         }
         token = {**self.token(task, placement, attempt), "incarnation": incarnation}
-        return self.decision(
-            "worker", tasks.AttemptEnded.model_validate({**token, **measured, **more, "end": end})
-        )
+        ended = tasks.AttemptEnded.model_validate({**token, **measured, **more, "end": end})
+        return self.decision("worker", ended)
 
 
 def eventful_batch(batch_id: str) -> Iterator[Decision]:
-    """Yields a whole batch whose tasks are refused, returned, preempted, interrupted and retried."""
     batch = BatchWriter(batch_id)
     yield from batch.started()
     yield batch.submitted(0)
@@ -186,7 +153,6 @@ def _interrupted(batch: BatchWriter, task: str, placement: int) -> Iterator[Deci
 
 
 def stopped_batch(batch_id: str) -> Iterator[Decision]:
-    """Yields a batch that is stopped in its first group."""
     batch = BatchWriter(batch_id)
     yield from batch.started()
     yield batch.submitted(0)

@@ -7,18 +7,11 @@ from trackside.aggregates.batch.messages import BatchSpec
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 
 NAMES = ("up", "down", "new")
-SERVICES = BatchSpec.model_validate(
-    {
-        "service": {},
-        "groups": [
-            {"tasks": [{"name": name, "task_type": "serve", "resources": {"devices": 0}} for name in NAMES]}
-        ],
-    }
-)
+TASKS = [{"name": name, "task_type": "serve", "resources": {"devices": 0}} for name in NAMES]
+SERVICES = BatchSpec.model_validate({"service": {}, "groups": [{"tasks": TASKS}]})
 
 
 def served_batch(batch_id: str) -> Iterator[Decision]:
-    """Yields an unfinished batch of services without devices."""
     batch = BatchWriter(batch_id, SERVICES)
     yield from batch.started()
     yield batch.submitted(0)
@@ -30,19 +23,14 @@ def served_batch(batch_id: str) -> Iterator[Decision]:
         yield _given(batch, name, 1)
     for number in (1, 2):
         word = {"number": number, "ok": number == 1, "detail": {"why": "no such model\x00"}}
-        yield batch.decision(
-            "worker", InstructionAcknowledged.model_validate({**batch.token("1.up", 1), **word})
-        )
+        acknowledged = InstructionAcknowledged.model_validate({**batch.token("1.up", 1), **word})
+        yield batch.decision("worker", acknowledged)
         if number == 1:
             yield _given(batch, "up", 2)
     yield batch.ended("1.down", 1, end="failed")
 
 
 def _given(batch: BatchWriter, name: str, number: int) -> Decision:
-    given = InstructionGiven(
-        command_id=f"{name}-{number}",
-        task_id=f"{batch.batch_id}.1.{name}",
-        number=number,
-        body={"n": number, "text": "\x00"},
-    )
+    task_id, body = f"{batch.batch_id}.1.{name}", {"n": number, "text": "\x00"}
+    given = InstructionGiven(command_id=f"{name}-{number}", task_id=task_id, number=number, body=body)
     return batch.decision("dispatcher", given)

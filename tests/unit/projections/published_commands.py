@@ -35,13 +35,9 @@ async def with_publication(log: Log, topics: Topics, stream: str, record: Outgoi
 
 
 async def _publish(log: Log, topics: Topics, stream: str, received: dict[str, object]) -> int:
-    attributes = {
-        "ce_specversion": "1.0",
-        "ce_id": received["command_id"],
-        "ce_type": received["command_type"],
-        "ce_source": received["publisher"],
-        "ce_partitionkey": stream,
-    }
-    headers = [(name, str(value).encode()) for name, value in attributes.items()]
+    said = {"id": "command_id", "type": "command_type", "source": "publisher"}
+    attributes = {"ce_specversion": "1.0", "ce_partitionkey": stream}
+    attributes |= {f"ce_{name}": str(received[field]) for name, field in said.items()}
+    headers = [(name, value.encode()) for name, value in attributes.items()]
     value = json.dumps(received["body"]).encode()
     return (await log.publish(topics.commands.name, 0, Outgoing(stream.encode(), value, headers))).offset

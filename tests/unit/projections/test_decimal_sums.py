@@ -1,5 +1,3 @@
-"""Sums of floats, beside the same sums of decimals."""
-
 from decimal import Context, Decimal
 from functools import reduce
 from itertools import chain

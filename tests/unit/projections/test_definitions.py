@@ -8,18 +8,12 @@ from trackside.projections.migrate import migrations
 from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
-DEFINED = {
-    ("dispatcher", 22): "25103e497da98302",
-    ("scheduler", 19): "9e50681c63c1269e",
-}
-MIGRATED = {
-    1: "4ce6070e34a2ec49",
-    2: "9703c28e59e65760",
-    3: "24f461e95825ef47",
-    4: "fe62dfc3bf5eaf46",
-    5: "3830ff5ddaed20ef",
-    6: "6182a22ca500bbc7",
-}
+DEFINED = {("dispatcher", 22): "25103e497da98302", ("scheduler", 19): "9e50681c63c1269e"}
+MIGRATED = (
+    *("4ce6070e34a2ec49", "9703c28e59e65760", "24f461e95825ef47", "fe62dfc3bf5eaf46", "3830ff5ddaed20ef"),
+    "6182a22ca500bbc7",
+)
+"""Digests of the migrations 1, 2, 3 ..."""
 
 
 def test_a_changed_definition_or_fold_is_a_new_generation() -> None:
@@ -30,12 +24,12 @@ def test_a_changed_definition_or_fold_is_a_new_generation() -> None:
 
 def test_a_numbered_migration_is_never_changed_and_only_adds() -> None:
     found = {step.number: sql("migrations", step.name) for step in migrations()}
-    assert {number: sha256(text.encode()).hexdigest()[:16] for number, text in found.items()} == MIGRATED
+    digests = {number: sha256(text.encode()).hexdigest()[:16] for number, text in found.items()}
+    assert digests == dict(enumerate(MIGRATED, 1))
     assert not [number for number, text in found.items() if "DROP" in text.upper().split()]
 
 
 def made() -> dict[str, set[str]]:
-    """Returns all tables that are made, with the names of their columns."""
     texts = [wanted.statements for wanted in definitions()]
     texts += [sql("migrations", step.name) for step in migrations()]
     found = re.findall(r"^CREATE TABLE (\w+) \((.*?)^\);", "\n".join(texts), re.MULTILINE | re.DOTALL)

@@ -1,12 +1,9 @@
-"""Each transaction that is tried again is counted, and its reason is reported."""
-
 from prometheus_client import REGISTRY
 
 from trackside.projections.failed_transactions import count_failures
 
 
 def count() -> float:
-    """Returns how many have failed."""
     series = "trackside_projections_failed_transactions_total"
     return REGISTRY.get_sample_value(series, {"projection": "counted"}) or 0.0
 

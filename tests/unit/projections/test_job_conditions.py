@@ -16,15 +16,12 @@ NUMBER, TEXT = expressions.GivenValue(Decimal("0.01")), expressions.GivenValue("
 
 
 def test_a_condition_has_params_metrics_and_fields() -> None:
-    text = (
-        'params.lr < 0.01 and metrics.loss.min <= 0.2 and state == "ended" and tag >= 3 '
-        'and remark contains "baseline"'
-    )
+    text = 'params.lr < 0.01 and metrics.loss.min <= 0.2 and state == "ended"'
+    text += ' and tag >= 3 and remark contains "baseline"'
+    fifth = expressions.GivenValue(Decimal("0.2"))
     tests = (
         expressions.Compared(expressions.ParameterPath(("lr",)), "<", NUMBER),
-        expressions.Compared(
-            expressions.MetricName("loss", "min"), "<=", expressions.GivenValue(Decimal("0.2"))
-        ),
+        expressions.Compared(expressions.MetricName("loss", "min"), "<=", fifth),
         expressions.Compared(expressions.FieldName("state"), "==", expressions.GivenValue("ended")),
         expressions.Compared(expressions.FieldName("tag"), ">=", expressions.GivenValue(Decimal(3))),
         expressions.Contains(expressions.FieldName("remark"), expressions.GivenValue("baseline")),
@@ -87,12 +84,9 @@ def test_values_are_numbers_texts_and_booleans() -> None:
     assert parsing.parse_condition("params.x not in (1)") == expressions.Negated(
         expressions.InList(expressions.ParameterPath(("x",)), (expressions.GivenValue(Decimal(1)),))
     )
-    assert parsing.parse_condition("params.x is null") == expressions.Missing(
-        expressions.ParameterPath(("x",))
-    )
-    assert parsing.parse_condition("params.x is not null") == expressions.Negated(
-        expressions.Missing(expressions.ParameterPath(("x",)))
-    )
+    missing = expressions.Missing(expressions.ParameterPath(("x",)))
+    assert parsing.parse_condition("params.x is null") == missing
+    assert parsing.parse_condition("params.x is not null") == expressions.Negated(missing)
     assert parsing.parse_condition("tags not contains 'x'") == expressions.Negated(
         expressions.Contains(expressions.FieldName("tags"), TEXT)
     )
@@ -185,15 +179,13 @@ def test_any_text_is_parsed_or_refused_with_a_place_in_it(text: str) -> None:
 @given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=3))
 def test_a_name_is_written_so_that_it_is_parsed_again(path: list[str]) -> None:
     stored = tuple(part.replace("\0", "\ufffd") for part in path)
-    assert parsing.parse_name(
-        shown_name(expressions.ParameterPath(stored)), "sort"
-    ) == expressions.ParameterPath(stored)
+    parameter = expressions.ParameterPath(stored)
+    assert parsing.parse_name(shown_name(parameter), "sort") == parameter
     metric = expressions.MetricName(".".join(stored), "last")
     assert parsing.parse_name(shown_name(metric), "sort") == metric
 
 
 def page_of(name: str, text: expressions.GivenValue) -> tuple[str, list[Any]]:
-    """Returns the statement of a page of jobs, and its values."""
     parameter, metric = expressions.ParameterPath((name, "deep")), expressions.MetricName(name, "min")
     tests = (
         expressions.Compared(parameter, "==", text),

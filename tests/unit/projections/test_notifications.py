@@ -1,5 +1,3 @@
-"""What a notification of changed rows says, and how those that wait are read as one."""
-
 import json
 
 from trackside.projections.notifications import (
@@ -36,9 +34,8 @@ def test_streams_that_are_many_or_have_long_ids_are_left_out_first_and_then_the_
 def test_changes_that_wait_are_one_with_the_newest_positions() -> None:
     first = Changes(frozenset("x"), {("x", TOPIC, 0): 5, ("x", TOPIC, 1): 5}, frozenset("a"))
     later = Changes(frozenset("y"), {("x", TOPIC, 0): 7}, frozenset("b"))
-    assert first.followed_by(later) == Changes(
-        frozenset("xy"), {("x", TOPIC, 0): 7, ("x", TOPIC, 1): 5}, frozenset("ab")
-    )
+    positions = {("x", TOPIC, 0): 7, ("x", TOPIC, 1): 5}
+    assert first.followed_by(later) == Changes(frozenset("xy"), positions, frozenset("ab"))
     assert first.followed_by(Changes()).streams is None
     assert Changes().followed_by(first).streams is None
     full = Changes(streams=frozenset(str(at) for at in range(MAX_STREAMS_WAITING)))

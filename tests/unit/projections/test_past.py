@@ -1,5 +1,3 @@
-"""Snapshots of the past: derived from the log, checked against it, limited, and never needed."""
-
 import asyncio
 import os
 import random
@@ -53,7 +51,6 @@ def place_of(stream: str) -> TopicPartition:
 
 
 async def snapshot(log: MemoryLog, store: FolderPastStore, max_bytes: int = LIMIT) -> None:
-    """Writes the snapshots of all partitions that are due."""
     for partition in range(TOPICS.events.partitions):
         await write_past(log, TOPICS.events, partition, store, max_bytes, EVERY)
 
@@ -86,7 +83,6 @@ def cells(past: PastState) -> tuple[object, ...]:
 async def check(
     log: MemoryLog, store: FolderPastStore, streams: Sequence[str] = STREAMS, most: int = 5
 ) -> int:
-    """Compares states at random moments with those folded from the start; returns the records saved."""
     saved = 0
     for stream in streams:
         points = (await moments(log, stream))[:most]
@@ -102,16 +98,12 @@ def files(store: FolderPastStore, place: TopicPartition) -> list[Path]:
 
 
 @pytest.mark.thorough
-async def test_every_moment_is_the_same_with_and_without_snapshots(
-    log: MemoryLog, store: FolderPastStore
-) -> None:
+async def test_every_moment_is_the_same_without_snapshots(log: MemoryLog, store: FolderPastStore) -> None:
     await snapshot(log, store)
     assert await check(log, store, most=1_000) > 1_000
 
 
-async def test_a_stream_is_found_where_it_begins_without_a_search(
-    log: MemoryLog, store: FolderPastStore
-) -> None:
+async def test_a_stream_is_found_at_once_where_it_begins(log: MemoryLog, store: FolderPastStore) -> None:
     await snapshot(log, store)
     for stream in STREAMS:
         known = await PastReader(store).begin(place_of(stream), stream)
@@ -123,7 +115,7 @@ async def test_a_stream_is_found_where_it_begins_without_a_search(
         await state_at(recorded, PointInTime(offset=recorded.begin - 1))
 
 
-async def test_snapshots_written_as_the_log_grows_are_those_written_at_once(
+async def test_snapshots_of_growing_logs_agree(
     log: MemoryLog, store: FolderPastStore, tmp_path: Path
 ) -> None:
     growing = await empty()
@@ -136,9 +128,8 @@ async def test_snapshots_written_as_the_log_grows_are_those_written_at_once(
                 await write_past(growing, TOPICS.events, partition, store, LIMIT, EVERY)
         await write_past(growing, TOPICS.events, partition, store, LIMIT, EVERY)
         place = (TOPICS.events.name, partition)
-        assert [path.read_bytes() for path in files(store, place)] == [
-            path.read_bytes() for path in files(at_once, place)
-        ]
+        octets = [[path.read_bytes() for path in files(each, place)] for each in (store, at_once)]
+        assert octets[0] == octets[1]
 
 
 def harmed(octets: bytes, harm: str) -> bytes:
@@ -156,9 +147,7 @@ def harmed(octets: bytes, harm: str) -> bytes:
 
 
 @pytest.mark.parametrize("harm", HARMS)
-async def test_a_damaged_snapshot_is_ignored_reported_once_and_made_again(
-    log: MemoryLog, store: FolderPastStore, harm: str
-) -> None:
+async def test_a_damaged_snapshot_is_made_again(log: MemoryLog, store: FolderPastStore, harm: str) -> None:
     await snapshot(log, store)
     place = place_of("one")
     before = {path: path.read_bytes() for path in files(store, place)}
@@ -179,9 +168,7 @@ async def test_a_damaged_snapshot_is_ignored_reported_once_and_made_again(
         assert [line["position"] for line in lines] == [int(newest.stem)], "a reader reports it once"
 
 
-async def test_snapshots_of_another_log_are_not_used_and_made_again(
-    log: MemoryLog, store: FolderPastStore
-) -> None:
+async def test_snapshots_of_another_log_are_made_again(log: MemoryLog, store: FolderPastStore) -> None:
     await snapshot(log, store)
     other = await empty()
     await write_small_history(other, TOPICS)  # the same events, under other ids
@@ -235,9 +222,7 @@ async def test_a_writer_killed_within_a_merge_leaves_what_the_next_one_uses(
     assert await check(log, store) > 0
 
 
-async def test_two_readers_and_a_writer_at_once_see_the_same_states(
-    log: MemoryLog, store: FolderPastStore, tmp_path: Path
-) -> None:
+async def test_readers_beside_a_writer_agree(log: MemoryLog, store: FolderPastStore, tmp_path: Path) -> None:
     cache = StateCache(tmp_path / "states")
     points = (await moments(log, "one"))[:6]
     expected = [cells(each) for each in await states(log, "one", points, None)]
@@ -253,9 +238,7 @@ async def test_two_readers_and_a_writer_at_once_see_the_same_states(
     assert first == second == expected
 
 
-async def test_a_full_disk_leaves_no_half_file_and_readers_continue_also_without_a_folder(
-    log: MemoryLog, store: FolderPastStore, tmp_path: Path
-) -> None:
+async def test_a_full_disk_stops_no_reader(log: MemoryLog, store: FolderPastStore, tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, limits[1]))  # a file gets no byte more
     try:

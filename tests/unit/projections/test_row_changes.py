@@ -1,5 +1,3 @@
-"""What is noted for rows: nothing is taken as complete that is not."""
-
 from tests.unit.domain.given import STREAM, task_active
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.topics import Topics

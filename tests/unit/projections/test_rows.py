@@ -1,5 +1,3 @@
-"""Rows are a function of folded state; what an event touches is all that it changes."""
-
 import json
 import math
 from collections.abc import Iterable
@@ -39,16 +37,10 @@ GROUPED = {projection.table.name for projection in OF_STREAMS if projection.tabl
 
 
 def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
-    """Returns every row of a stream."""
-    return {
-        (projection.table.name, key): projection.row(stream, key)
-        for projection in OF_STREAMS
-        for key in projection.keys(stream)
-    }
+    return {(each.table.name, key): each.row(stream, key) for each in OF_STREAMS for key in each.keys(stream)}
 
 
 async def small_history() -> list[Record]:
-    """Returns the records of the small history."""
     log = MemoryLog()
     await write_small_history(log, TOPICS)
     reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
@@ -91,11 +83,8 @@ def changed_rows(records: Iterable[Record]) -> int:
         assert isinstance(record.message, Event)
         now = all_rows(stream)
         changed = {group_of(at) for at in now if rows.get(at) != now[at]}
-        touched = {
-            (projection.table.name, key)
-            for projection in OF_STREAMS
-            for key in projection.touched(stream, record.message)
-        }
+        message = record.message
+        touched = {(each.table.name, key) for each in OF_STREAMS for key in each.touched(stream, message)}
         assert changed <= touched
         assert {at for at in touched if at[0] not in GROUPED} <= now.keys()
         rows.update(now)
@@ -121,9 +110,8 @@ def test_a_join_replaces_all_devices_of_its_worker() -> None:
     worker = Worker("w", "i", "h", {}, frozenset(), frozenset(), {}, 1)
     other = Worker("other", "i", "h", {"cpu0": device}, frozenset(), frozenset(), {}, 1)
     fleet = Fleet({"w": worker, "other": other})
-    joined = WorkerJoined(
-        worker_id="w", incarnation="i", host="h", devices=[], task_types=[], queues=[], after={}
-    )
+    about: Any = {"host": "h", "devices": [], "task_types": [], "queues": [], "after": {}}
+    joined = WorkerJoined(worker_id="w", incarnation="i", **about)
     pending = PendingChanges(0, 0)
     pending.note("", fleet, (DeviceRows(),), joined)
     (write,) = pending.writes()

@@ -37,12 +37,9 @@ from trackside.projections.ignored_reports import ignored_reason
 from trackside.projections.owners import OWNERS, Owner
 from trackside.projections.row_changes import RowChanges
 
-ALL = Owner(
-    "all",
-    of_all_streams=tuple(each for owner in OWNERS.values() for each in owner.of_all_streams),
-    of_ignored=tuple(each for owner in OWNERS.values() for each in owner.of_ignored),
-    has_aggregates=True,
-)
+OF_ALL_STREAMS = tuple(each for owner in OWNERS.values() for each in owner.of_all_streams)
+OF_IGNORED = tuple(each for owner in OWNERS.values() for each in owner.of_ignored)
+ALL = Owner("all", of_all_streams=OF_ALL_STREAMS, of_ignored=OF_IGNORED, has_aggregates=True)
 """One owner of all rows of streams."""
 TOPICS = Topics()
 NEVER = 1_000_000
@@ -62,7 +59,6 @@ class Reader:
     _changes: RowChanges = field(default_factory=lambda: RowChanges(ALL, TOPICS, settle_after=NEVER))
 
     def __post_init__(self) -> None:
-        """Notes all records."""
         self._changes.start({})
 
     def read(self, record: Record) -> Any:
@@ -104,7 +100,6 @@ class Reader:
 
     @property
     def stream(self) -> Stream:
-        """Its stream."""
         return self.streams.by_id[STREAM]
 
 
@@ -118,7 +113,6 @@ def readers(random: Random) -> list[Reader]:
 
 
 def never() -> bool:
-    """Returns False."""
     return False
 
 
@@ -218,9 +212,8 @@ def rows_are_the_same(told: Told, forgets: Callable[[], bool]) -> set[str]:
                     assert (projection.table.name, key) not in rows
                     rows[projection.table.name, key] = projection.row(stream, key)
         forget_settled(stream)
-        assert all(
-            len(task.attempts) <= KEPT_ATTEMPTS for task in stream.tasks.values() if task.needs.service
-        )
+        services = [task for task in stream.tasks.values() if task.needs.service]
+        assert all(len(task.attempts) <= KEPT_ATTEMPTS for task in services)
     remaining = all_rows(streams.by_id[STREAM])
     assert not rows.keys() & remaining.keys()
     expected = all_rows(told.stream)

@@ -1,5 +1,3 @@
-"""A log with a small history, a log elsewhere, and a store, for all tests of replay."""
-
 from pathlib import Path
 
 import pytest

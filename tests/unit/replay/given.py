@@ -1,10 +1,8 @@
-"""Logs in memory with the histories that the tests of replay look into."""
-
 from collections.abc import Iterable
 
 from tests.unit.domain.given import Told
 from tests.unit.projections.given import Decision
-from trackside.contracts.message import Record
+from trackside.contracts.message import Message, Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
@@ -27,34 +25,40 @@ class Clock:
 
 
 async def empty() -> MemoryLog:
-    """Gives a log with its topics."""
     log = MemoryLog(Clock())
     await log.ensure(TOPICS.shared)
     return log
 
 
 async def write(log: MemoryLog, stream: str, decisions: Iterable[Decision]) -> None:
-    """Appends decisions to the partition of a stream."""
     topic = TOPICS.events
     for decision in decisions:
         await log.append(topic.name, partition_of(stream, topic.partitions), decision)
 
 
 def events_of(log: MemoryLog, stream: str) -> list[Entry]:
-    """Gives all entries of the partition of a stream."""
     topic = TOPICS.events
     return log._partition(topic.name, partition_of(stream, topic.partitions))
 
 
 def name_causes(records: Iterable[Record], *causes: str) -> None:
-    """Writes a cause into the envelope of each of the records."""
     for record, cause in zip(records, causes, strict=True):
         record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
 
 
+def after(told: Told, *events: Message) -> Told:
+    """Tells events, each as a decision of its own."""
+    for event in events:
+        told.tell(event)
+    return told
+
+
 async def tell(log: MemoryLog, stream: str, told: Told) -> None:
-    """Appends what was told, record by record."""
     for record in told.records:
-        value = record.message.model_dump_json().encode()
-        headers = list(record.envelope.headers.items())
-        await write(log, stream, [[Outgoing(stream.encode(), value, headers)]])
+        await write(log, stream, [[outgoing(record)]])
+
+
+def outgoing(record: Record) -> Outgoing:
+    """Returns a record that was told as it is appended to a log."""
+    value, headers = record.message.model_dump_json().encode(), list(record.envelope.headers.items())
+    return Outgoing(record.envelope.stream.encode(), value, headers)

@@ -4,22 +4,18 @@ from dataclasses import dataclass
 
 from tests.unit.aggregates.run.given import RunLog, step
 from tests.unit.domain.given import STREAM
-from tests.unit.replay.given import Clock
+from tests.unit.replay.given import Clock, outgoing
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.contracts.message import Event, Json, Message, Record
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
-from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 
 ONE = Topics(event_partitions=1)
 """Topics with one partition of events, so that all streams share their offsets."""
-CHAIN = (
-    step("prepare"),
-    step("train", "prepare", parameters={"rows": "${prepare.result.rows}"}),
-    step("report", "train"),
-)
+TRAIN = step("train", "prepare", parameters={"rows": "${prepare.result.rows}"})
+CHAIN = (step("prepare"), TRAIN, step("report", "train"))
 
 
 @dataclass
@@ -51,15 +47,10 @@ class RecordedRun(RunLog):
         return events
 
     async def write(self) -> MemoryLog:
-        """Returns a log with all of its records."""
         log = MemoryLog(Clock())
         await log.ensure(ONE.shared)
         for record in self.records:
-            value = record.message.model_dump_json().encode()
-            key = record.envelope.stream.encode()
-            await log.append(
-                ONE.events.name, 0, [Outgoing(key, value, list(record.envelope.headers.items()))]
-            )
+            await log.append(ONE.events.name, 0, [outgoing(record)])
         return log
 
 
@@ -77,7 +68,6 @@ def recorded(*steps: Json, parameters: Json | None = None, **fields: object) -> 
 
 
 def finished_chain() -> RecordedRun:
-    """Returns the log of a run of three steps that has succeeded."""
     log = recorded(*CHAIN)
     log.finish("prepare", {"rows": 3}, table="data")
     log.finish("train", {"loss": 0.5})

@@ -1,5 +1,3 @@
-"""A stream in a file with the bytes of its artifacts: all of them get to another store, or none does."""
-
 import io
 import tarfile
 from collections.abc import Callable
@@ -77,7 +75,6 @@ def told_of(references: list[ArtifactReference]) -> Told:
 
 
 async def exported(told: Told, store: Store, path: Path) -> HeldArtifacts:
-    """Writes a history and its artifacts to a file."""
     log, held = await empty(), HeldArtifacts()
     await tell(log, STREAM, told)
     stream = io.BytesIO()
@@ -98,9 +95,7 @@ async def test_the_artifacts_of_a_stream_get_to_another_store(stores: Stores, tm
     assert (await find_stream(stores.log, ELSEWHERE, "renamed")).stream_id == "renamed"
 
 
-async def test_each_blob_is_in_the_file_once_below_its_path_in_a_store(
-    stores: Stores, tmp_path: Path
-) -> None:
+async def test_each_blob_is_in_the_file_once_at_its_path_in_a_store(stores: Stores, tmp_path: Path) -> None:
     await exported(told_of([*stores.references, *stores.references]), stores.store, tmp_path / "f")
     with tarfile.open(tmp_path / "f") as tar:
         names = tar.getnames()
@@ -147,9 +142,7 @@ async def test_a_file_of_a_damaged_artifact_has_no_end_and_is_refused(stores: St
     await stores.nothing_arrived()
 
 
-async def test_a_file_that_was_cut_off_or_changed_anywhere_is_refused_before_anything_arrives(
-    stores: Stores, tmp_path: Path, seed: int
-) -> None:
+async def test_a_cut_or_changed_file_is_refused_as_a_whole(stores: Stores, tmp_path: Path, seed: int) -> None:
     """What fills the blocks of a tar file, and its times and owners, have no meaning."""
     path, chance = tmp_path / "f", Random(seed)
     await exported(told_of([stores.references[0], stores.references[3]]), stores.store, path)

@@ -1,5 +1,3 @@
-"""A backup is read as the log that it is of: the same records, at the same offsets, and no others."""
-
 import base64
 from io import UnsupportedOperation
 from pathlib import Path
@@ -22,12 +20,10 @@ LOGS = TOPICS.logs.name
 
 
 async def backed_up(log: MemoryLog, folder: Path) -> BackupLog:
-    """Adds a run to a backup, and returns the backup as a log."""
     return BackupLog(folder, (await add_to_backup(log, TOPICS, folder)).manifest)
 
 
 async def entries(log: Log, starts: dict[TopicPartition, int]) -> dict[TopicPartition, list[Entry]]:
-    """Returns all records from some offsets on, by partition."""
     found: dict[TopicPartition, list[Entry]] = {place: [] for place in starts}
     reader = log.reader(starts)
     while batch := await reader.read(0.01, 7):
@@ -80,9 +76,7 @@ async def test_a_backup_has_no_records_before_a_gap_or_other_topics(log: MemoryL
         await backup.publish(LOGS, 1, Outgoing(b"t", b"four", []))
 
 
-async def test_no_record_of_a_backup_is_left_out_if_keys_cannot_be_read_for_a_while(
-    log: MemoryLog, tmp_path: Path
-) -> None:
+async def test_no_record_is_left_out_while_keys_cannot_be_read(log: MemoryLog, tmp_path: Path) -> None:
     pair = new_key_pair()
     writer = RecordWriter("dispatcher", "1")
     events = TOPICS.events.name

@@ -1,5 +1,3 @@
-"""The bill of materials of a version: back to the first model, with what isn't known named as such."""
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest
+from tests.unit.replay.given import outgoing
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Envelope, Json, Record
 from trackside.contracts.tasks import AttemptAdopted, TaskAccepted
 from trackside.contracts.topics import Topics
-from trackside.eventlog.log import Outgoing, TopicPartition
+from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.causality.bill_of_materials import BillReader, bill_of_materials
@@ -30,13 +29,8 @@ async def written(job: JobLog) -> MemoryLog:
     log = MemoryLog(lambda: next(clock, job.now_ms))
     await log.ensure(TOPICS.shared)
     device = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)
-    about: Json = {
-        "host": "here",
-        "task_types": ["train"],
-        "queues": ["default"],
-        "after": {},
-        "digests": {"train": CODE},
-    }
+    about: Json = {"host": "here", "task_types": ["train"], "queues": ["default"], "after": {}}
+    about["digests"] = {"train": CODE}
     joined = WorkerJoined(worker_id="w1", incarnation="i-1", devices=[device], **about)
     await log.append(TOPICS.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
     await write_events(log, job.records)
@@ -44,17 +38,11 @@ async def written(job: JobLog) -> MemoryLog:
 
 
 async def write_events(log: MemoryLog, records: Sequence[Record]) -> None:
-    """Appends records to the one partition of events."""
     for record in records:
-        value = record.message.model_dump_json().encode()
-        headers = list(record.envelope.headers.items())
-        await log.append(
-            TOPICS.events.name, 0, [Outgoing(record.envelope.stream.encode(), value, tuple(headers))]
-        )
+        await log.append(TOPICS.events.name, 0, [outgoing(record)])
 
 
 async def bill(log: MemoryLog, version: int, model: str = MODEL) -> Json:
-    """Returns a bill, which JSON can hold."""
     found = await bill_of_materials(log, TOPICS, partial(find_stream, log, TOPICS), model, version)
     assert json.loads(json.dumps(found)) == found
     return found
@@ -133,7 +121,6 @@ async def test_a_reader_of_bills_reads_only_what_is_new(monkeypatch: pytest.Monk
 
 
 def _noted(begins: list[int], reader: Callable[[Mapping[TopicPartition, int]], Any], at: Any) -> Any:
-    """Returns a reader of a log, and notes where in the events it begins."""
     begins += [offset for (topic, _), offset in at.items() if topic == TOPICS.events.name]
     return reader(at)
 

@@ -1,5 +1,3 @@
-"""Events as a tree of their causes: narrow, complete, and read from the log around one event."""
-
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -31,10 +29,8 @@ def in_branches(branches: Sequence[CauseBranch]) -> Iterator[CausedEvent]:
 
 
 def levels(branches: Sequence[CauseBranch]) -> int:
-    return max(
-        (1 + levels(node.branches) for branch in branches for chain in branch.chains for node in chain),
-        default=0,
-    )
+    nodes = (node for branch in branches for chain in branch.chains for node in chain)
+    return max((1 + levels(node.branches) for node in nodes), default=0)
 
 
 async def source_of(log: RecordedRun) -> EventSource:

@@ -1,9 +1,7 @@
-"""The children of a recorded stream: why they began and ended, and under another name."""
-
 from pathlib import Path
 
 from tests.unit.domain.given import STREAM, Told, accepted, received
-from tests.unit.replay.given import ELSEWHERE, TOPICS, empty, name_causes, tell
+from tests.unit.replay.given import ELSEWHERE, TOPICS, after, empty, name_causes, tell
 from tests.unit.replay.test_transfer import imported, written
 from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
 from trackside.contracts.children import ChildEnded, ChildRequested
@@ -17,9 +15,7 @@ GROUPS = [{"children": [{"name": "lr", "kind": "search", "spec": {}}]}]
 
 
 def batch_with_child() -> Told:
-    """Tells a batch whose child has ended; each event names its cause."""
-    told = Told()
-    told.tell(received())
+    told = after(Told(), received())
     told.tell(accepted(), BatchStarted(command_id="c-1", batch=BatchSpec.model_validate({"groups": GROUPS})))
     told.tell(ChildRequested(child_id=f"{STREAM}.1.lr", kind="search", body={}))
     told.tell(ChildEnded(child_id=f"{STREAM}.1.lr", status="DONE", result={"trials": 3}))
@@ -37,10 +33,8 @@ async def log_with_child() -> MemoryLog:
 async def test_why_shows_the_request_for_a_child_and_the_event_of_its_stream_that_ended_it() -> None:
     found = await why(await find_stream(await log_with_child(), TOPICS, STREAM), "1.lr")
     assert [step.what for step in found.causes] == ["CommandReceived", "CommandAccepted", "BatchStarted"]
-    assert [(step.what, step.said, step.follows) for step in found.own] == [
-        ("ChildRequested", "search", 2),
-        ("ChildEnded", "DONE", -1),
-    ]
+    said = [(step.what, step.said, step.follows) for step in found.own]
+    assert said == [("ChildRequested", "search", 2), ("ChildEnded", "DONE", -1)]
     assert found.own[1].outside == f"event {STREAM}.1.lr@70"
 
 

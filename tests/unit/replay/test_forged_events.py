@@ -47,7 +47,6 @@ async def log(tmp_path: Path) -> ForgedLog:
 
 
 def outcomes(log: ForgedLog, name: str) -> tuple[dict[int, Outcome], dict[int, bytes]]:
-    """Returns the outcome of each event of a stream, and the state after it, as a service has them."""
     streams, found, states = Streams(AGGREGATES), dict[int, Outcome](), dict[int, bytes]()
     for entry in log._partition(TOPICS.events.name, partition_of(name, TOPICS.event_partitions)):
         record = decode(entry)
@@ -134,9 +133,7 @@ async def test_what_only_a_forger_has_written_is_no_stream(log: ForgedLog, tmp_p
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["", "again"])
-async def test_an_exported_stream_has_what_counts_and_folds_to_the_same_state_without_the_keys(
-    log: ForgedLog, tmp_path: Path, name: str
-) -> None:
+async def test_an_export_folds_to_the_same_without_keys(log: ForgedLog, tmp_path: Path, name: str) -> None:
     elsewhere, path = MemoryLog(Clock()), tmp_path / "file"
     await elsewhere.ensure(ELSEWHERE.shared)
     recorded = await find_stream(log, TOPICS, "two")

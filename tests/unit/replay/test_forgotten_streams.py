@@ -1,30 +1,20 @@
-"""Replaying a stream that was forgotten is refused, at its end and at any point before."""
-
 import pytest
 
 from tests.unit.domain.given import STREAM
 from tests.unit.domain.test_forgetting import decided, ended_search, forget
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.log import Outgoing
+from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import ForgottenStreamError, KeyMissingError
 from trackside.replay.history.point_in_time import NOW, PointInTime
 from trackside.replay.history.recorded_stream import state_at
 
-TOPICS = Topics()
-
 
 async def forgotten_log() -> MemoryLog:
-    """Returns a log with a stream that was forgotten, for readers without its key."""
-    told, log = ended_search(), MemoryLog()
+    told, log = ended_search(), await empty()
     forget(told)
     told.tell(*decided(told))
-    await log.ensure(TOPICS.shared)
-    for record in told.records:
-        headers, value = list(record.envelope.headers.items()), record.message.model_dump_json().encode()
-        place = TOPICS.events.name, partition_of(STREAM, TOPICS.event_partitions)
-        await log.append(*place, [Outgoing(STREAM.encode(), value, headers)])
+    await tell(log, STREAM, told)
     return log
 
 

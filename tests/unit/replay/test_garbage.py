@@ -6,21 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.domain.given import (
-    Told,
-    assigned,
-    begun,
-    ended,
-    over,
-    received,
-    record_of,
-    search_running,
-    submitted,
-    suggested,
-    task_active,
-)
+from tests.unit.domain import given
 from tests.unit.domain.plausible_forgetting import EncryptedTold, forgotten, without_key
 from tests.unit.domain.test_saved_artifacts import saved
+from tests.unit.replay.given import after
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
 from trackside.artifacts.store import Store
@@ -38,8 +27,7 @@ from trackside.replay.garbage.scan import HolderScan
 LATER_MS = 10_000_000
 
 
-def holders_of(told: Told) -> Holders:
-    """Returns who holds what, by the records of a log."""
+def holders_of(told: given.Told) -> Holders:
     holders = Holders()
     for record in told.records:
         holders.take_event(record, record.message.model_dump_json().encode())
@@ -52,7 +40,7 @@ def of(reference: ArtifactReference, **changed: Any) -> Message:
     return saved(**{**fields, **changed})
 
 
-def collected(told: Told, store: Store, before_ms: int = 0) -> GarbagePlan:
+def collected(told: given.Told, store: Store, before_ms: int = 0) -> GarbagePlan:
     """Returns what would be deleted later, or of what was saved before a time."""
     return plan(holders_of(told), store, before_ms or now_ms() + LATER_MS)
 
@@ -63,21 +51,19 @@ def digests(blobs: list[Any]) -> set[str]:
 
 def test_what_no_stream_refers_to_is_collected_once_it_is_old_if_the_store_is_ours(store: Store) -> None:
     kept, unheld = store.put(b"kept"), store.put(b"unheld")
-    told = task_active()
-    told.tell(of(kept))
+    told = after(given.task_active(), of(kept))
     assert digests(collected(told, store).unheld) == {unheld.sha256}
     assert collected(told, store, now_ms() - LATER_MS).unheld == []
     store.put(b"of another installation")
     with pytest.raises(AnotherStoreError, match="TRACKSIDE_STORE"):
-        collected(task_active(), store)
+        collected(given.task_active(), store)
 
 
-def encrypted_with(reference: ArtifactReference) -> Told:
-    """Tells an encrypted search that has saved an artifact and is over."""
-    told = search_running(told=EncryptedTold(), max_trials=1)
-    told.tell(suggested(0), submitted(0))
-    told.tell(assigned())
-    told.tell(begun())
+def encrypted_with(reference: ArtifactReference) -> given.Told:
+    told = given.search_running(told=EncryptedTold(), max_trials=1)
+    told.tell(given.suggested(0), given.submitted(0))
+    told.tell(given.assigned())
+    told.tell(given.begun())
     told.tell(of(reference))
     told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
     return told
@@ -97,15 +83,12 @@ def test_a_forgotten_stream_holds_nothing_and_one_without_its_key_is_not_known(s
 
 def test_what_had_no_effect_or_only_asks_to_forget_holds_nothing(store: Store) -> None:
     kept, stale = store.put(b"kept"), store.put(b"stale")
-    told = task_active()
-    told.tell(of(kept))
-    told.tell(of(stale, number=2, name="other", incarnation="an-older-one"))
+    told = after(given.task_active(), of(kept), of(stale, number=2, name="other", incarnation="an-older-one"))
     assert digests(collected(told, store).unheld) == {stale.sha256}
     kept, old = store.put(b"kept"), store.put(b"old")
-    told = task_active()
-    told.tell(of(kept))
-    asked = received(9, command_type="trackside.forget-artifacts.v1", body={"artifacts": [old.sha256]})
-    told.fold(record_of(asked, 0))
+    told = after(given.task_active(), of(kept))
+    asked = given.received(9, command_type="trackside.forget-artifacts.v1", body={"artifacts": [old.sha256]})
+    told.fold(given.record_of(asked, 0))
     assert digests(collected(told, store).unheld) == {stale.sha256, old.sha256}
 
 
@@ -115,8 +98,7 @@ def test_the_files_of_a_folder_are_held_with_it(store: Store, tmp_path: Path) ->
     (folder / "sub" / "a").write_text("a")
     (folder / "b").write_text("b")
     reference = store.put(folder)
-    told = task_active()
-    told.tell(of(reference))
+    told = after(given.task_active(), of(reference))
     assert collected(told, store).unheld == []
     told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[reference.sha256]))
     told.tell(of(store.put(b"kept"), number=2, name="other"))
@@ -127,9 +109,7 @@ def test_nothing_is_collected_while_a_manifest_can_not_be_read(store: Store, tmp
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a").write_text("a")
     reference = store.put(tmp_path / "folder")
-    told = task_active()
-    told.tell(of(reference))
-    told.tell(of(store.put(b"kept"), number=2, name="other"))
+    told = after(given.task_active(), of(reference), of(store.put(b"kept"), number=2, name="other"))
     blob = next(path for path in tmp_path.rglob(reference.sha256))
     blob.chmod(0o600)
     blob.write_bytes(b"")
@@ -140,7 +120,7 @@ def test_nothing_is_collected_while_a_manifest_can_not_be_read(store: Store, tmp
         collected(told, store)
 
 
-def three_checkpoints(store: Store, told: Told) -> list[ArtifactReference]:
+def three_checkpoints(store: Store, told: given.Told) -> list[ArtifactReference]:
     """Saves three checkpoints, of which the rule keeps the last two."""
     found = [store.put(f"checkpoint {number}".encode()) for number in range(1, 4)]
     for number, reference in enumerate(found, 1):
@@ -150,15 +130,11 @@ def three_checkpoints(store: Store, told: Told) -> list[ArtifactReference]:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_a_checkpoint_that_its_rule_does_not_keep_is_forgotten_then_deleted(
-    store: Store, is_over: bool
-) -> None:
-    told = task_active(concurrency=1, max_trials=1)
+def test_a_checkpoint_that_no_rule_keeps_is_forgotten_then_deleted(store: Store, is_over: bool) -> None:
+    told = given.task_active(concurrency=1, max_trials=1)
     first, second, third = three_checkpoints(store, told)
     if is_over:
-        told.tell(ended())
-        told.tell(over(0))
-        told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+        after(told, given.ended(), given.over(0), SearchEnded(status=SearchStatus.DONE, trials=1))
     found = collected(told, store)
     assert found.unheld == []
     assert {name: digests(each) for name, each in found.checkpoints.items()} == {"digits-1": {first.sha256}}
@@ -173,7 +149,7 @@ def test_a_checkpoint_that_its_rule_does_not_keep_is_forgotten_then_deleted(
 
 
 def test_a_checkpoint_that_another_stream_refers_to_stays(store: Store) -> None:
-    told = task_active()
+    told = given.task_active()
     first, *_ = three_checkpoints(store, told)
     told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[first.sha256]))
     holders = holders_of(told)
@@ -182,8 +158,7 @@ def test_a_checkpoint_that_another_stream_refers_to_stays(store: Store) -> None:
 
 
 def test_what_is_saved_again_while_it_is_collected_stays(store: Store) -> None:
-    told = task_active()
-    told.tell(of(store.put(b"kept")))
+    told = after(given.task_active(), of(store.put(b"kept")))
     again = store.put(b"again")
     before_ms = now_ms() + 1
     found = collected(told, store, before_ms)
@@ -199,8 +174,7 @@ def test_a_folder_of_an_imported_stream_is_held_where_it_is_here(store: Store, t
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a").write_text("a")
     reference = store.put(tmp_path / "folder")
-    told = task_active()
-    told.tell(of(store.put(b"kept")))
+    told = after(given.task_active(), of(store.put(b"kept")))
     holders = holders_of(told)
     holders.hold_imported("old", of(reference).model_dump_json().encode())
     assert plan(holders, store, now_ms() + LATER_MS).unheld == []

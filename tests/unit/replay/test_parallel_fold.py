@@ -1,5 +1,3 @@
-"""How a log's partitions are dealt out to processes."""
-
 from functools import partial
 
 from trackside.contracts.topics import Topics

@@ -1,5 +1,3 @@
-"""Moments as people write them."""
-
 import pytest
 
 from trackside.replay.history.errors import BadRangeError

@@ -1,5 +1,3 @@
-"""A stream's state as it was: whatever else is in its partition, and nothing that came later."""
-
 from contextlib import aclosing
 from dataclasses import asdict
 

@@ -1,5 +1,3 @@
-"""Replay of an incremental job: its state at a moment, why a round came to be, and a fork of it."""
-
 from dataclasses import replace
 from functools import cache
 
@@ -84,10 +82,8 @@ def test_the_causes_of_a_round_are_all_assignments_whose_samples_it_uses() -> No
 def test_of_many_causes_that_follow_events_of_one_stream_the_last_one_is_gone_back_to() -> None:
     log = twenty_parts()
     found = asked(log, "2")
-    steps = [
-        replace(step, origins=[StreamSubject("feed", f"@{step.offset}")]) if not step.task else step
-        for step in found.causes
-    ]
+    feeds = {it.offset: [StreamSubject("feed", f"@{it.offset}")] for it in found.causes if not it.task}
+    steps = [replace(step, origins=feeds.get(step.offset, step.origins)) for step in found.causes]
     last = max(step.offset for step in steps if step.what == "SamplesAssigned")
     events = [each for each in replace(found, causes=steps).origins if each.stream == "feed"]
     assert StreamSubject("feed", f"@{last}") in events
@@ -97,8 +93,7 @@ def test_of_many_causes_that_follow_events_of_one_stream_the_last_one_is_gone_ba
 def test_many_causes_of_one_type_are_counted_and_what_a_round_has_decided_is_not_cut() -> None:
     log = twenty_parts()
     lines = [line.plain for line in drawn(asked(log, "2"), JOB)]
-    shown = [at for at, line in enumerate(lines) if " SamplesAssigned " in line]
-    assert len(shown) == SHOWN_CAUSES
+    assert len([at for at, line in enumerate(lines) if " SamplesAssigned " in line]) == SHOWN_CAUSES
     assert any(line.endswith(f"and {20 - SHOWN_CAUSES} more SamplesAssigned") for line in lines)
     assert any("TaskSubmitted" in line and " r2.train.1 " in line for line in lines)
     whole = [line for line in drawn(asked(log, "2"), JOB) if line.no_wrap is False]

@@ -1,5 +1,3 @@
-"""A search again, and a search that goes on: the commands they are, and what the dispatcher makes of them."""
-
 import json
 from typing import Any
 
@@ -7,14 +5,7 @@ import pytest
 
 from tests.unit.aggregates.given import CAPABILITIES, answered, published
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
-from trackside.aggregates.search.messages import (
-    SearchStarted,
-    StartSearch,
-    TrialAdded,
-    TrialsImported,
-    TrialStatus,
-    TrialSuggested,
-)
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands.replay.rerun import show
 from trackside.cli.render import screen
@@ -40,8 +31,7 @@ def two_ended_one_open(**changed: Any) -> Search:
     return found
 
 
-def decided(command: StartSearch) -> tuple[Told, list[Event]]:
-    """Lets a dispatcher decide about a command."""
+def decided(command: messages.StartSearch) -> tuple[Told, list[Event]]:
     told = Told()
     return told, answered(told, published(1, body=command.model_dump(mode="json")), CAPABILITIES)
 
@@ -56,7 +46,7 @@ def test_a_rerun_lists_the_recorded_trials_in_order_with_the_recorded_seed() -> 
     assert rerun_command(search, "digits-1", 40, with_assessor=False).assessor is None
     told, (accepted, started) = decided(command)
     assert isinstance(accepted, CommandAccepted)
-    assert isinstance(started, SearchStarted) and started.origin is not None
+    assert isinstance(started, messages.SearchStarted) and started.origin is not None
     assert (started.origin.kind, started.origin.stream, started.origin.offset) == ("rerun", "digits-1", 40)
     assert told.search.next_trial == 0
     with pytest.raises(NotRecordedError, match="no trials"):
@@ -86,7 +76,7 @@ def test_a_fork_tells_what_had_ended_and_begins_with_what_had_not() -> None:
 
 def test_a_fork_tells_why_trials_are_left_out() -> None:
     search = two_ended_one_open()
-    search.trials[0].status = TrialStatus.EARLY_STOPPED
+    search.trials[0].status = messages.TrialStatus.EARLY_STOPPED
     made = fork_search(search, "digits-1", 40, {"space": {"other": {"type": "constant", "value": 1}}})
     assert (made.imported, made.unfinished, made.command.first) == (0, 0, [])
     assert made.left_out_lines == [
@@ -105,14 +95,14 @@ def test_no_suggestion_counts_that_was_asked_without_the_past_which_the_tuner_kn
     kinds = [type(event).__name__ for event in events]
     assert kinds == ["CommandAccepted", "SearchStarted", "TrialsImported", "SearchUpdated", "TrialAdded"]
     offsets = {type(record.message): record.offset for record in told.records}
-    assert told.search.opened[0] > offsets[TrialsImported] > offsets[SearchStarted]
+    assert told.search.opened[0] > offsets[messages.TrialsImported] > offsets[messages.SearchStarted]
     assert told.search.next_trial is None and told.search.next_added == 0
-    early = TrialSuggested(trial=0, parameters={"lr": 0.1}, seen=offsets[SearchStarted])
+    early = messages.TrialSuggested(trial=0, parameters={"lr": 0.1}, seen=offsets[messages.SearchStarted])
     assert told.tell(early) == [Outcome.OVERTAKEN]
     added = events[-1]
-    assert isinstance(added, TrialAdded)
+    assert isinstance(added, messages.TrialAdded)
     opened = told.search.opened[0]
-    first = TrialSuggested(trial=0, parameters=added.parameters, seen=opened, source="customized")
+    first = messages.TrialSuggested(trial=0, parameters=added.parameters, seen=opened, source="customized")
     assert told.tell(first) == [Outcome.APPLIED]
     items = TunerHistory().until(told.search, 0)
     assert items == [("imported", trial.parameters, trial.value) for trial in search.trials[:2]]
@@ -161,7 +151,7 @@ def test_a_past_that_is_not_of_the_space_is_refused_with_its_place() -> None:
     made = fork_search(two_ended_one_open(), "digits-1", 40, {}).command
     body = made.model_dump(mode="json")
     body["past"][1]["parameters"] = {"lr": 3.0}
-    _, (refused,) = decided(StartSearch.model_validate(body))
+    _, (refused,) = decided(messages.StartSearch.model_validate(body))
     assert isinstance(refused, CommandRefused)
     assert (refused.code, refused.path.startswith("$.past[1].parameters")) == ("bad_parameters", True)
 

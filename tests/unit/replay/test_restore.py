@@ -1,5 +1,3 @@
-"""What single requests of a restore have."""
-
 from itertools import chain
 
 from tests.unit.replay.given import TOPICS
@@ -9,7 +7,6 @@ from trackside.replay.transfer.restore import BATCH_RECORDS, batch_limit, batche
 
 
 def entry(offset: int, partition: int = 0, size: int = 10, topic: str = "t") -> Entry:
-    """Gives a record with a value of some bytes."""
     return Entry(topic, partition, offset, 1, b"k", b"v" * size, [("h", b"1"), ("n", None)])
 
 

@@ -1,5 +1,3 @@
-"""A run again, and a run that goes on from a point of another one: what is run, and what is taken over."""
-
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +107,9 @@ async def test_a_changed_parameter_of_the_pipeline_runs_the_steps_that_refer_to_
 
 
 async def test_what_failed_was_skipped_or_came_after_it_is_decided_again() -> None:
-    log = recorded(
-        step("good"),
-        step("bad", on_end="continue"),
-        step("after", "bad"),
-        step("never", "good", when="good.result.n > 5"),
-        step("last", needs={"all_ended": ["never"]}),
-    )
+    never = step("never", "good", when="good.result.n > 5")
+    last = step("last", needs={"all_ended": ["never"]})
+    log = recorded(step("good"), step("bad", on_end="continue"), step("after", "bad"), never, last)
     log.finish("good", {"n": 1})
     log.finish("bad", end=AttemptEnd.FAILED)
     log.finish("after")
@@ -171,11 +165,8 @@ async def test_a_wrong_change_is_answered_with_its_place(change: str, message: s
 def test_a_run_that_takes_over_a_step_that_it_lacks_or_changes_is_refused() -> None:
     taken = {"stream": "first", "offset": 3}
     log = RunLog()
-    body = {
-        "pipeline": {"steps": [step("a"), step("b")]},
-        "taken": {"a": taken, "c": taken},
-        "overrides": {"a": {"parameters": {"x": 1}}},
-    }
+    steps, overrides = [step("a"), step("b")], {"a": {"parameters": {"x": 1}}}
+    body = {"pipeline": {"steps": steps}, "taken": {"a": taken, "c": taken}, "overrides": overrides}
     (event,) = log.command("trackside.start-pipeline-run.v1", body)
     assert isinstance(event, CommandRefused)
     found = [(problem.code, problem.path) for problem in event.problems]

@@ -1,5 +1,3 @@
-"""States kept on disk: a later look begins there, gives the same, and believes nothing that isn't so."""
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,9 +33,7 @@ def files(cache: StateCache) -> list[Path]:
 
 
 def same(one: PastState, other: PastState) -> bool:
-    first, second = (
-        (dump(each.stream), each.last.offset, each.records, each.ignored) for each in (one, other)
-    )
+    first, second = ((dump(it.stream), it.last.offset, it.records, it.ignored) for it in (one, other))
     return first == second
 
 
@@ -81,9 +77,7 @@ async def test_a_file_that_is_not_whole_is_passed_over(log: MemoryLog, cache: St
     assert later.cached == 0
 
 
-async def test_old_files_make_room(
-    log: MemoryLog, cache: StateCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_old_files_go_first(log: MemoryLog, cache: StateCache, monkeypatch: pytest.MonkeyPatch) -> None:
     await looks(log, [NOW], cache)
     assert len(files(cache)) > 2
     monkeypatch.setattr(state_cache, "MAX_BYTES", files(cache)[-1].stat().st_size + 1)

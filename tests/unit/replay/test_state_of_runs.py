@@ -1,5 +1,3 @@
-"""Runs at points in time: what is shown of them, what changed, and under another name."""
-
 from pathlib import Path
 
 from tests.unit.aggregates.run.given import step
@@ -21,12 +19,8 @@ async def at(log: RecordedRun, offset: int | None = None) -> PastState:
 
 
 def offset_of(log: RecordedRun, task: str, what: str) -> int:
-    return next(
-        record.offset
-        for record in log.records
-        if getattr(record.message, "task_id", "") == f"{STREAM}.{task}"
-        and type(record.message).__name__ == what
-    )
+    own = (each for each in log.records if getattr(each.message, "task_id", "") == f"{STREAM}.{task}")
+    return next(each.offset for each in own if type(each.message).__name__ == what)
 
 
 async def test_a_run_is_shown_with_its_steps_as_they_were_and_what_changed_step_by_step() -> None:

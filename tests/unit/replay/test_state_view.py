@@ -1,19 +1,8 @@
-"""Pictures of streams, and what changed between two of them."""
-
 import json
 
-from tests.unit.domain.given import (
-    assigned,
-    begun,
-    ended,
-    finish,
-    report,
-    search_running,
-    submitted,
-    suggested,
-)
+from tests.unit.domain import given
 from tests.unit.projections.given_batches import eventful_batch
-from tests.unit.replay.given import TOPICS, empty, write
+from tests.unit.replay.given import TOPICS, after, empty, write
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.tasks import AttemptEnd
 from trackside.replay.causality.event_text import brief
@@ -28,13 +17,11 @@ def named(found: list[SubjectChange]) -> dict[str, SubjectChange]:
 
 
 def test_a_picture_of_a_search_has_its_trials_and_tasks_and_is_json() -> None:
-    told = search_running(max_trials=3, concurrency=1, retry={"failed": 1})
-    told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
-    finish(told, 0, 0.5)
-    told.tell(suggested(1), submitted(1, needs=told.search.spec.needs))
-    told.tell(assigned(1))
-    told.tell(begun(1))
-    told.tell(ended(AttemptEnd.FAILED, 1))
+    told = given.search_running(max_trials=3, concurrency=1, retry={"failed": 1})
+    told.tell(given.suggested(0), given.submitted(0, needs=told.search.spec.needs))
+    given.finish(told, 0, 0.5)
+    told.tell(given.suggested(1), given.submitted(1, needs=told.search.spec.needs))
+    after(told, given.assigned(1), given.begun(1), given.ended(AttemptEnd.FAILED, 1))
     taken = state_view(told.stream)
     assert taken.root["status"] == "RUNNING"
     assert (taken.root["best_trial"], taken.root["best_value"]) == (0, 0.5)
@@ -44,21 +31,19 @@ def test_a_picture_of_a_search_has_its_trials_and_tasks_and_is_json() -> None:
 
 
 def test_changes_name_each_subject_with_the_fields_that_differ() -> None:
-    told = search_running()
-    told.tell(suggested(0), submitted(0))
-    told.tell(assigned())
-    told.tell(begun())
+    told = given.search_running()
+    told.tell(given.suggested(0), given.submitted(0))
+    after(told, given.assigned(), given.begun())
     before = state_view(told.stream)
     text = json.dumps(before.as_json())
     first = named(changes(None, before))
     assert all(change.before is None for change in first.values())
     assert first["search"].as_json()["changed"]["status"] == {"from": None, "to": "RUNNING"}
-    told.tell(report(0, 0.25))
-    told.tell(suggested(1), submitted(1))
+    told.tell(given.report(0, 0.25))
+    told.tell(given.suggested(1), given.submitted(1))
     found = named(changes(before, state_view(told.stream)))
-    assert set(found) == {"search", "trial 0", "task digits-1.0", "trial 1", "task digits-1.1"} | {
-        "task digits-1.1 attempt 1"
-    }
+    tasks = {"task digits-1.0", "task digits-1.1", "task digits-1.1 attempt 1"}
+    assert set(found) == {"search", "trial 0", "trial 1"} | tasks
     assert found["trial 0"].fields == {"reports": (0, 1), "last_step": (None, 0), "last_value": (None, 0.25)}
     assert found["trial 1"].before is None
     assert found["search"].fields["suggested_trials"] == (1, 2)
@@ -83,7 +68,7 @@ async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
 
 
 def test_labels_are_in_a_picture_once_the_stream_was_annotated_and_a_change_of_them_is_a_short_line() -> None:
-    told = search_running()
+    told = given.search_running()
     before = state_view(told.stream)
     assert "stream_labels" not in before.root
     told.tell(StreamAnnotated(command_id="c-1", added_tags=["paper"], note="for table 2", archived=True))

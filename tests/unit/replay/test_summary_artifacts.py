@@ -1,17 +1,14 @@
 """INV-22 of images and other large values of summaries: their records are in the topic of metrics."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from trackside.artifacts.store import Store
+from trackside.contracts import summaries
 from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE
 from trackside.contracts.message import Message
-from trackside.contracts.summaries import (
-    ItemArtifact,
-    MetricPointsReported,
-    ReportedItem,
-    SummariesPurged,
-    SummaryItemsReported,
-)
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
@@ -32,21 +29,16 @@ async def log() -> MemoryLog:
     return found
 
 
-def images(stream: str, *digests: tuple[str, int]) -> SummaryItemsReported:
+def images(stream: str, *digests: tuple[str, int]) -> summaries.SummaryItemsReported:
     """Returns an image for each digest and size, of steps 0, 1, ..., and a value without an artifact."""
+    about: Any = {"kind": "image", "tag": "digits", "time_ms": 1, "body": {"width": 1}}
+    artifact = partial(summaries.ItemArtifact, media_type=FOLDER_MEDIA_TYPE)
     items = [
-        ReportedItem(
-            kind="image",
-            tag="digits",
-            step=step,
-            time_ms=1,
-            body={"width": 1},
-            artifact=ItemArtifact(sha256=sha256, size_bytes=size, media_type=FOLDER_MEDIA_TYPE),
-        )
+        summaries.ReportedItem(**about, step=step, artifact=artifact(sha256=sha256, size_bytes=size))
         for step, (sha256, size) in enumerate(digests)
     ]
-    items.append(ReportedItem(kind="text", tag="t", step=0, time_ms=1, body={"sha256": "0" * 64}))
-    return SummaryItemsReported(stream=stream, task_id=f"{stream}.1", attempt=1, items=items)
+    items.append(summaries.ReportedItem(kind="text", tag="t", step=0, time_ms=1, body={"sha256": "0" * 64}))
+    return summaries.SummaryItemsReported(stream=stream, task_id=f"{stream}.1", attempt=1, items=items)
 
 
 async def tell(log: MemoryLog, partition: int, message: Message) -> None:
@@ -64,7 +56,7 @@ async def findings(log: MemoryLog, store: Store, stream: str = "") -> list[str]:
 async def test_an_image_that_the_store_lacks_is_found_by_its_record(log: MemoryLog, store: Store) -> None:
     """S14; equal pictures are one artifact of a stream, and a folder is never among them."""
     kept, lost = store.put(b"kept"), store.put(b"lost")
-    points = MetricPointsReported(stream="s", task_id="s.1", attempt=1, series=[])
+    points = summaries.MetricPointsReported(stream="s", task_id="s.1", attempt=1, series=[])
     both = [(kept.sha256, 4), (lost.sha256, 4), (kept.sha256, 4)]
     for partition, message in ((0, points), (2, images("s", *both)), (1, images("other", both[0]))):
         await tell(log, partition, message)
@@ -89,7 +81,7 @@ async def test_what_is_purged_is_looked_up_and_foreign_records_skipped(log: Memo
     """The records of a purged job are in the log, and garbage collection keeps what they refer to."""
     lost = store.put(b"lost")
     await tell(log, 0, images("s", (lost.sha256, 4)))
-    purged = SummariesPurged(stream="s", task_id="s.1")
+    purged = summaries.SummariesPurged(stream="s", task_id="s.1")
     await log.append(TOPICS.metrics.name, 0, [RecordWriter("summary-indexer", "1").single("s", purged)])
     foreign = WORKER.single("s", images("s", (lost.sha256, 4)))
     await log.append(TOPICS.metrics.name, 0, [Outgoing(foreign.key, b"{", foreign.headers)])

@@ -1,5 +1,3 @@
-"""A recorded run with another fleet, limit, order and policy, and a definition that never ran."""
-
 import pytest
 
 from tests.unit.aggregates.run.given import step

@@ -1,5 +1,3 @@
-"""Why something came to be: each event rests on one before it, and every chain leads to the command."""
-
 import pytest
 
 from tests.unit.domain.given import (
@@ -15,7 +13,7 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
 )
-from tests.unit.replay.given import TOPICS, empty, name_causes, tell
+from tests.unit.replay.given import TOPICS, after, empty, name_causes, tell
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
@@ -38,7 +36,6 @@ async def asked_of(told: Told, subject: str) -> Why:
 
 
 def waiting_trial() -> Told:
-    """Tells a search whose only trial waits for a device."""
     told = search_running(max_trials=1, concurrency=1)
     told.tell(suggested(0), submitted(0))
     return told
@@ -58,9 +55,7 @@ SUBJECTS = [
 
 
 @pytest.mark.parametrize(("stream", "subject"), SUBJECTS)
-async def test_every_chain_begins_with_a_command_without_gap(
-    log: MemoryLog, stream: str, subject: str
-) -> None:
+async def test_every_chain_has_no_gap_from_its_command(log: MemoryLog, stream: str, subject: str) -> None:
     found = await asked(log, stream, subject)
     known = {step.offset: step for step in (*found.causes, *found.own)}
     for step in (*found.causes, *found.own, *found.then):
@@ -92,13 +87,7 @@ async def test_a_trial_rests_on_the_end_that_opened_its_slot() -> None:
 
 
 async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(ended())
-    told.tell(report(3, 0.5))
-    told.tell(over(0))
+    told = after(waiting_trial(), assigned(), assigned(), begun(), ended(), report(3, 0.5), over(0))
     found = await asked_of(told, "0")
     void = [(step.what, step.outcome) for step in found.own if step.outcome is not Outcome.APPLIED]
     assert void == [("TaskAssigned", Outcome.DUPLICATE), ("MetricReported", Outcome.OVERTAKEN)]
@@ -106,10 +95,7 @@ async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
 
 
 async def test_an_early_stop_rests_on_the_report_that_the_assessor_saw() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(report(1, 0.5))
+    told = after(waiting_trial(), assigned(), begun(), report(1, 0.5))
     seen = told.next_offset - 1
     told.tell(TaskStopRequested(task_id=f"{STREAM}.0", reason="assessor"))
     told.tell(ended(AttemptEnd.CANCELLED))
@@ -142,18 +128,13 @@ async def test_a_command_leads_to_the_end_of_what_it_began(log: MemoryLog) -> No
 
 
 async def test_a_cause_that_an_event_names_itself_counts_and_one_that_is_not_there_is_shown() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(begun())
+    told = after(waiting_trial(), assigned(), begun())
     causes = (f"{STREAM}@0", f"{STREAM}@900", "other@4", "no@offset")
     name_causes(told.records[-4:], *causes)
     found = await asked_of(told, "0")
-    assert [(step.cause, step.follows, step.outside) for step in found.own] == [
-        (causes[0], 0, ""),
-        (causes[1], -1, f"event {STREAM}@900"),
-        (causes[2], -1, "event other@4"),
-        (causes[3], -1, "message no@offset"),
-    ]
+    said = [(step.cause, step.follows, step.outside) for step in found.own]
+    outside = ["", f"event {STREAM}@900", "event other@4", "message no@offset"]
+    assert said == list(zip(causes, (0, -1, -1, -1), outside, strict=True))
 
 
 async def test_the_causes_of_a_log_that_names_none_are_guessed_and_that_is_said(log: MemoryLog) -> None:
@@ -165,11 +146,7 @@ async def test_the_causes_of_a_log_that_names_none_are_guessed_and_that_is_said(
 
 
 async def test_a_log_that_names_causes_is_never_guessed_about() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
-    told.tell(assigned())
-    told.tell(begun())
-    told.tell(report(1, 0.5))
+    told = after(waiting_trial(), assigned(), assigned(), begun(), report(1, 0.5))
     causes = [cause_of(STREAM, at) for at in (0, 0, 2, 2, 4, 4, 5)]
     name_causes(told.records[1:], *causes, "")
     found = await asked_of(told, "0")
@@ -182,8 +159,7 @@ async def test_a_log_that_names_causes_is_never_guessed_about() -> None:
 
 
 async def test_only_what_comes_before_the_first_named_cause_is_guessed() -> None:
-    told = waiting_trial()
-    told.tell(assigned())
+    told = after(waiting_trial(), assigned())
     name_causes(told.records[-1:], cause_of(STREAM, 4))
     told.tell(begun())
     found = await asked_of(told, "0")

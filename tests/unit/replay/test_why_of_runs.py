@@ -1,5 +1,3 @@
-"""Why a step of a run came to be: its parents, the events that its values come from, its children."""
-
 import pytest
 
 from tests.unit.aggregates.run.given import step
@@ -62,22 +60,17 @@ async def test_a_search_of_a_step_leads_into_its_stream_and_back() -> None:
     log = recorded(step("tune", kind="search", spec=SEARCH), step("report", "tune"))
     child = f"{STREAM}.tune"
     written = await log.write()
-    found = await why(await find_stream(written, ONE, child), "@" + str(_offset(log, SearchStarted)))
+    began = next(each.offset for each in log.records if isinstance(each.message, SearchStarted))
+    found = await why(await find_stream(written, ONE, child), f"@{began}")
     [(origin, before)], missing = await origins_of(written, ONE, child, found)
     assert (origin.stream, missing) == (STREAM, [])
     assert whats([*before.own]) == ["ChildRequested"] and "StepReady" in whats([*before.causes])
     log.command(AbortStep(step="tune"))
     found = await asked(log, "tune")
-    assert whats([*found.own]) == [
-        *("StepReady", "ChildRequested", "StepAbortRequested", "ChildStopRequested", "ChildEnded"),
-        "StepEnded",
-    ]
+    begun, ended = ("StepReady", "ChildRequested"), ("StepAbortRequested", "ChildStopRequested")
+    assert whats([*found.own]) == [*begun, *ended, "ChildEnded", "StepEnded"]
     [(origin, inside)], _ = await origins_of(await log.write(), ONE, STREAM, found)
     assert origin.stream == child and whats([*inside.own]) == ["SearchEnded"]
-
-
-def _offset(log: RecordedRun, kind: type) -> int:
-    return next(record.offset for record in log.records if isinstance(record.message, kind))
 
 
 async def test_most_items_of_a_step_with_many_are_counted_and_an_unknown_step_is_named() -> None:

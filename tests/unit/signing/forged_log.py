@@ -45,7 +45,6 @@ class ForgedLog(MemoryLog):
         return await super().append(topic, partition, signed)
 
     def _by_its_worker(self, record: Outgoing) -> Outgoing:
-        """Returns an event of a worker as by the worker whose incarnation it names."""
         body = json.loads(record.value or b"{}")
         if "incarnation" in body and "worker_id" in body:
             self.workers[body["incarnation"]] = body["worker_id"]

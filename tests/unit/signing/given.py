@@ -29,14 +29,11 @@ KEYS = keys_stream(PARTITION, PARTITIONS)
 def beginning() -> list[Message]:
     """Returns a decision that begins a search: its command is answered, and it starts."""
     source = Source(topic="trackside.commands", partition=0, offset=7)
-    return [
-        CommandAccepted(command_id="c-1", source=source),
-        SearchStarted(command_id="c-1", search=spec(), seed=7),
-    ]
+    started = SearchStarted(command_id="c-1", search=spec(), seed=7)
+    return [CommandAccepted(command_id="c-1", source=source), started]
 
 
 def received(command_id: str = "c-1") -> list[Message]:
-    """Returns the decision that takes a command in."""
     source = Source(topic="trackside.commands", partition=0, offset=7)
     said = {"command_id": command_id, "command_type": "trackside.start-search.v1", "body": {}}
     more = {"digest": "0" * 64, "source": source, "publisher": "test", "rules": RULES}
@@ -64,9 +61,8 @@ class SignedPartition:
         self.reasons = []
         for record in records:
             offset = len(self.entries)
-            entry = Entry(
-                TOPIC, self.partition, offset, 1_000 + offset, record.key, record.value, record.headers
-            )
+            time_ms = 1_000 + offset
+            entry = Entry(TOPIC, self.partition, offset, time_ms, record.key, record.value, record.headers)
             self.entries.append(entry)
             read = decoded(entry)
             outcomes.append(self.streams.fold(read)[1])
@@ -74,7 +70,6 @@ class SignedPartition:
         return outcomes
 
     def decide(self, messages: Sequence[Message], stream: str = STREAM, **more: Any) -> list[Outcome]:
-        """Appends a signed decision."""
         return self.append(self.writer(**more).decision(stream, messages, topic=TOPIC))
 
     def about_keys(self, message: Message, signer: DecisionSigner | None = None) -> Outcome:
@@ -83,16 +78,13 @@ class SignedPartition:
         return self.append(writer.decision(KEYS, [message], topic=TOPIC))[0]
 
     def trust(self, key: DecisionSigner, role: str, worker_id: str = "", **more: Any) -> Outcome:
-        """Makes a key known."""
         return self.about_keys(trusted(key, role, worker_id, self.partition), **more)
 
     def revoke(self, key: DecisionSigner, **more: Any) -> Outcome:
-        """Revokes a key."""
         revoked = KeyRevoked(topic=TOPIC, partition=self.partition, key_id=key.key_id)
         return self.about_keys(revoked, **more)
 
     def set_mode(self, mode: SignatureMode, **more: Any) -> Outcome:
-        """Requires signatures, or no longer."""
         trust = self.streams.trust_in(self.partition)
         number = 1 if trust is None else len(trust.modes) + 1
         changed = SignatureModeChanged(topic=TOPIC, partition=self.partition, number=number, mode=mode)
@@ -100,7 +92,6 @@ class SignedPartition:
 
     @property
     def stream(self) -> Stream:
-        """The stream as it is now."""
         found = self.streams.find(STREAM)
         assert found is not None
         return found
@@ -109,13 +100,11 @@ class SignedPartition:
 def trusted(
     key: DecisionSigner, role: str, worker_id: str = "", partition: int = PARTITION, topic: str = TOPIC
 ) -> KeyTrusted:
-    """Returns the event that makes a key known."""
     known = {"key_id": key.key_id, "public_key": key.public_key.hex()}
     return KeyTrusted(topic=topic, partition=partition, **known, role=role, worker_id=worker_id)
 
 
 def decoded(entry: Entry) -> Record:
-    """Decodes an entry that is ours."""
     record = decode(entry)
     assert record is not None
     return record
@@ -130,6 +119,5 @@ def requiring() -> SignedPartition:
 
 
 def with_header(record: Outgoing, name: str, octets: bytes) -> Outgoing:
-    """Returns a record with another header."""
     headers = [*(each for each in record.headers if each[0] != name), (name, octets)]
     return replace(record, headers=headers)

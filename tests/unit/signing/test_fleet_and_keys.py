@@ -1,5 +1,3 @@
-"""Signatures in the fleet, and the files that private keys are in."""
-
 import re
 from pathlib import Path
 
@@ -21,8 +19,6 @@ FLEET = Topics().fleet.name
 
 
 class SignedFleet:
-    """The topic of the fleet as one reader folds it."""
-
     def __init__(self) -> None:
         self.state = Fleet()
         self.root, self.w1 = new_signer(), new_signer()
@@ -64,8 +60,7 @@ def test_a_private_key_is_read_from_its_file_unless_others_can_read_it(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
-    [(None, "No such file"), (b"no key", "no private key in PEM"), (b"", "in PEM")],
+    ("text", "reason"), [(None, "No such file"), (b"no key", "no private key in PEM"), (b"", "in PEM")]
 )
 def test_a_file_without_a_private_key_is_refused(text: bytes | None, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "dispatcher.key"

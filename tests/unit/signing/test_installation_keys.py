@@ -1,5 +1,3 @@
-"""The keys of an installation: made once, written into each partition once."""
-
 import json
 from pathlib import Path
 

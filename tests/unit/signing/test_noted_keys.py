@@ -1,5 +1,3 @@
-"""A reader of one stream alone checks signatures with the keys that it passes on the way."""
-
 from tests.unit.signing.given import STREAM, beginning, decoded, received, requiring
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.streams import Streams, dump

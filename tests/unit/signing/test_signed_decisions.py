@@ -35,7 +35,6 @@ APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVER
 
 
 def unsigned(messages: Sequence[Message]) -> list[Outgoing]:
-    """Returns the records of a decision without a signature."""
     return list(RecordWriter("dispatcher", "1").decision(STREAM, messages))
 
 

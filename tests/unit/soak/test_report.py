@@ -1,28 +1,15 @@
-"""The verdict of a recorded run: what grows fails, what was too short is not judged; its report."""
-
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.soak import slopes
 from tests.soak.__main__ import conclude, new_record
 from tests.soak.checks import Check, CheckResult
 from tests.soak.judgement import measure_checks, recoveries_of_single_faults, recovery_check
 from tests.soak.options import SoakOptions, read_options
 from tests.soak.records import ExperimentRecord, FaultRecord, Finding, RunRecord, read_ledger
-from tests.soak.slopes import (
-    HOUR_S,
-    LIFE_S,
-    RUN_S,
-    WARM_UP_S,
-    GrowthLimit,
-    Life,
-    drift_check,
-    leak_check,
-    ratio_check,
-    slope,
-)
 
 MIB = 2**20
 SEED = 4711
@@ -48,19 +35,11 @@ def recorded(folder: Path) -> RunRecord:
 
 
 def sample(at_s: float, events: int, kafka: int = 300 * MIB, worker: int = 80 * MIB) -> dict[str, Any]:
-    """Returns a sample of two processes and the disk."""
-    return {
-        "at_s": at_s,
-        "processes": {
-            "kafka": {"pid": 7, "pss": kafka, "files": 120},
-            "worker": {"pid": 8, "pss": worker, "files": 50},
-        },
-        "disk": {"topics": events * 900, "rows": 20 * MIB + events * 300, "wal": 32 * MIB, "logs": 10_000},
-        "lag_s": 0.1,
-        "ready": True,
-        "events": events,
-        "faults": 2,
-    }
+    memory = {"kafka": kafka, "worker": worker}
+    state = {"at_s": at_s, "lag_s": 0.1, "ready": True, "events": events, "faults": 2}
+    disk = {"topics": events * 900, "rows": 20 * MIB + events * 300, "wal": 32 * MIB, "logs": 10_000}
+    processes = {name: {"pid": 7, "pss": pss, "files": 50} for name, pss in memory.items()}
+    return {**state, "processes": processes, "disk": disk}
 
 
 def by_name(checks: list[Check]) -> dict[str, Check]:
@@ -68,9 +47,7 @@ def by_name(checks: list[Check]) -> dict[str, Check]:
 
 
 @pytest.mark.thorough
-def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(
-    tmp_path: Path,
-) -> None:
+def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(tmp_path: Path) -> None:
     record = recorded(tmp_path)
     assert conclude(options(tmp_path), record) == "passed"
     checks = by_name(record.checks)
@@ -78,24 +55,11 @@ def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(
     assert checks["memory of worker, in one process"].result is CheckResult.NOT_JUDGED
     assert checks["recovery from a fault that came alone"].value == "9.0 s at most, of 2 faults"
     assert checks["disk with each event"].result is CheckResult.PASSED
-    page = (record.folder / "report.html").read_text("utf-8")
-    assert "7 adopted, 1,000 finished, 2 lost" in page
-    record = recorded(tmp_path)
-    record.end_checked = False
-    conclude(options(tmp_path), record)
-    assert by_name(record.checks)["checks of the end"].result is CheckResult.NOT_JUDGED
-    record = recorded(tmp_path)
-    record.add_finding(Finding(33.0, "verification", "INV-3 <is> violated"))
-    assert conclude(options(tmp_path), record) == "failed"
-    page = (record.folder / "report.html").read_text("utf-8")
-    assert "INV-3 &lt;is&gt; violated" in page
 
 
 def test_memory_that_grows_for_hours_makes_it_fail_and_that_fills_a_limit_in_half_an_hour_does_not() -> None:
-    samples = [
-        sample(at * 10.0, events=at, kafka=(300 + 2 * at) * MIB, worker=(80 + at // 10) * MIB)
-        for at in range(720)
-    ]
+    sizes = [(at, (300 + 2 * at) * MIB, (80 + at // 10) * MIB) for at in range(720)]
+    samples = [sample(at * 10.0, events=at, kafka=kafka, worker=worker) for at, kafka, worker in sizes]
     checks = by_name(list(measure_checks(samples)))
     assert checks["memory of worker, in one process"].result is CheckResult.FAILED
     assert checks["memory of worker, over the run"].result is CheckResult.FAILED
@@ -108,7 +72,7 @@ def test_memory_that_grows_for_hours_makes_it_fail_and_that_fills_a_limit_in_hal
 
 
 @pytest.mark.thorough
-def test_the_report_is_one_page_with_counts_and_pictures(tmp_path: Path) -> None:
+def test_the_report_is_one_page_with_counts_pictures_and_findings(tmp_path: Path) -> None:
     record = recorded(tmp_path)
     conclude(options(tmp_path), record)
     page = (record.folder / "report.html").read_text("utf-8")
@@ -116,6 +80,13 @@ def test_the_report_is_one_page_with_counts_and_pictures(tmp_path: Path) -> None
     assert "http" not in page.split("base64")[0]
     assert "<td>kill</td><td>kafka</td><td class=number>2</td><td class=number>6.0</td>" in page
     assert "<td>search</td><td>tpe: DONE</td><td class=number>1</td>" in page
+    assert "7 adopted, 1,000 finished, 2 lost" in page
+    record = recorded(tmp_path)
+    record.end_checked = False
+    record.add_finding(Finding(33.0, "verification", "INV-3 <is> violated"))
+    assert conclude(options(tmp_path), record) == "failed"
+    assert by_name(record.checks)["checks of the end"].result is CheckResult.NOT_JUDGED
+    assert "INV-3 &lt;is&gt; violated" in (record.folder / "report.html").read_text("utf-8")
 
 
 def test_only_faults_that_came_alone_are_judged_by_their_recovery(tmp_path: Path) -> None:
@@ -137,76 +108,72 @@ def test_the_ledger_sums_the_faults_of_all_runs(tmp_path: Path) -> None:
     second = RunRecord(first.folder, SEED, "2026-01-02T00:00:00+00:00")
     second.faults = [FaultRecord(1.0, "cut", "connections", None, None)] * 5
     conclude(options(tmp_path / "runs"), second)
-    lines = read_ledger(tmp_path / "runs" / "ledger.jsonl")
-    assert [line.faults for line in lines] == [2, 5]
+    assert [line.faults for line in read_ledger(tmp_path / "runs" / "ledger.jsonl")] == [2, 5]
     assert "2 runs, 0 failed, 7 faults" in (first.folder / "report.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(("hours", "disk"), [("0.1", "2g"), ("1", "2g"), ("24", "8g")])
-def test_the_disk_has_room_for_the_log_of_so_many_hours_which_must_be_above_zero(
-    hours: str, disk: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_disk_has_room_for_these_hours(hours: str, disk: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert read_options(["--hours", hours], SEED).disk == disk
     with pytest.raises(SystemExit):
         read_options(["--hours", "0"], SEED)
     assert "must be above 0" in capsys.readouterr().err
 
 
-MIB = 2**20
-LIMIT = GrowthLimit(20, "MiB", "a reason", MIB)
+LIMIT = slopes.GrowthLimit(20, "MiB", "a reason", MIB)
 
 
-def life(length_s: float, per_hour: float, *, begin_s: float = 0.0, level: float = 100 * MIB) -> Life:
+def life(length_s: float, per_hour: float, *, begin_s: float = 0.0, level: float = 100 * MIB) -> slopes.Life:
     """Returns a life that was sampled every ten seconds; in its warm-up it takes ever more."""
-    found, rng = Life(), random.Random(7)
+    found, rng = slopes.Life(), random.Random(7)
     for at in range(0, int(length_s) + 1, 10):
-        warming = 50 * MIB * min(1.0, at / WARM_UP_S)
+        warming = 50 * MIB * min(1.0, at / slopes.WARM_UP_S)
         noise = rng.uniform(-MIB, MIB)
-        found.add(begin_s + at, level + warming + noise + per_hour * at / HOUR_S)
+        found.add(begin_s + at, level + warming + noise + per_hour * at / slopes.HOUR_S)
     return found
 
 
 def test_memory_that_grows_in_each_life_fails_if_one_is_long_enough() -> None:
-    check = leak_check("memory", [life(3_600, 60 * MIB), life(1_800, 50 * MIB)], LIMIT)
+    check = slopes.leak_check("memory", [life(3_600, 60 * MIB), life(1_800, 50 * MIB)], LIMIT)
     assert check.result is CheckResult.FAILED
     assert check.value.startswith("+5") or check.value.startswith("+6")
     assert check.value.endswith("MiB/h in 2 lives")
-    check = leak_check("memory", [life(3_600, 0.0)], LIMIT)
+    check = slopes.leak_check("memory", [life(3_600, 0.0)], LIMIT)
     assert check.result is CheckResult.PASSED
     assert check.value.endswith("in 1 life")
     assert check.limit == "20 MiB/h"
-    check = leak_check("memory", [life(LIFE_S - 10, 600 * MIB)] * 9, LIMIT)
+    check = slopes.leak_check("memory", [life(slopes.LIFE_S - 10, 600 * MIB)] * 9, LIMIT)
     assert check.result is CheckResult.NOT_JUDGED
     assert "the longest has 14.8" in check.value
 
 
 def test_neither_a_short_life_nor_a_third_of_outliers_changes_a_verdict() -> None:
-    lives = [life(LIFE_S, 400 * MIB), life(7_200, 0.0)]
-    assert leak_check("memory", lives, LIMIT).result is CheckResult.PASSED
+    lives = [life(slopes.LIFE_S, 400 * MIB), life(7_200, 0.0)]
+    assert slopes.leak_check("memory", lives, LIMIT).result is CheckResult.PASSED
     found = life(3_600, 0.0)
     found.values[120::3] = [10 * 100 * MIB] * len(found.values[120::3])
-    assert leak_check("memory", [found], LIMIT).result is CheckResult.PASSED
+    assert slopes.leak_check("memory", [found], LIMIT).result is CheckResult.PASSED
 
 
 def test_memory_that_is_higher_after_each_start_fails_though_no_life_grows() -> None:
     lives = [life(600, 0.0, begin_s=at * 600, level=(100 + 20 * at) * MIB) for at in range(6)]
-    assert leak_check("memory", lives, LIMIT).result is CheckResult.NOT_JUDGED
-    check = drift_check("memory", lives, LIMIT)
+    assert slopes.leak_check("memory", lives, LIMIT).result is CheckResult.NOT_JUDGED
+    check = slopes.drift_check("memory", lives, LIMIT)
     assert check.result is CheckResult.FAILED
     lives = [life(600, 0.0, begin_s=at * 600) for at in range(6)]
-    assert drift_check("memory", lives, LIMIT).result is CheckResult.PASSED
-    check = drift_check("memory", [life(RUN_S - 100, 900 * MIB)], LIMIT)
+    assert slopes.drift_check("memory", lives, LIMIT).result is CheckResult.PASSED
+    check = slopes.drift_check("memory", [life(slopes.RUN_S - 100, 900 * MIB)], LIMIT)
     assert check.result is CheckResult.NOT_JUDGED
 
 
 def test_a_ratio_above_its_limit_fails() -> None:
     events = [float(at * 100) for at in range(50)]
     written = [at * 7_000 for at in events]
-    assert ratio_check("disk", events, written, 6_000, "B", "").result is CheckResult.FAILED
-    assert ratio_check("disk", events, written, 8_000, "B", "").result is CheckResult.PASSED
-    assert ratio_check("disk", events[:3], written[:3], 1, "B", "").result is CheckResult.NOT_JUDGED
+    assert slopes.ratio_check("disk", events, written, 6_000, "B", "").result is CheckResult.FAILED
+    assert slopes.ratio_check("disk", events, written, 8_000, "B", "").result is CheckResult.PASSED
+    assert slopes.ratio_check("disk", events[:3], written[:3], 1, "B", "").result is CheckResult.NOT_JUDGED
 
 
 def test_the_slope_of_a_day_is_that_of_its_line() -> None:
     times = [float(at) for at in range(0, 86_400, 10)]
-    assert abs(slope(times, [3 * at + 5 for at in times]) - 3) < 1e-6
+    assert abs(slopes.slope(times, [3 * at + 5 for at in times]) - 3) < 1e-6

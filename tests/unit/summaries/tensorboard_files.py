@@ -1,5 +1,3 @@
-"""What TensorBoard's own reader finds in a file, to compare with ours."""
-
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +32,10 @@ def scalars_of_tensorboard(path: Path) -> Points:
 
 
 def values_of_tensorboard(path: Path) -> list[Any]:
-    """Returns the summaries of a file that TensorBoard reads."""
     return [value for event in LegacyEventFileLoader(str(path)).Load() for value in event.summary.value]
 
 
 def scalars_of(pieces: list[Piece]) -> Points:
-    """Returns (step, milliseconds, value) of each scalar by tag."""
     columns: dict[str, Columns] = {}
     for piece in pieces:
         for segment in piece.decoded.segments:
@@ -48,19 +44,14 @@ def scalars_of(pieces: list[Piece]) -> Points:
                 column.steps += found.steps
                 column.times_ms += found.times_ms
                 column.values += found.values
-    return {
-        tag: list(zip(column.steps, column.times_ms, column.values, strict=True))
-        for tag, column in columns.items()
-    }
+    return {tag: list(zip(it.steps, it.times_ms, it.values, strict=True)) for tag, it in columns.items()}
 
 
 def items_of(pieces: list[Piece]) -> list[Any]:
-    """Returns the items of a file in their order."""
     return [item for piece in pieces for segment in piece.decoded.segments for item in segment.items]
 
 
 def only_file(folder: Path) -> Path:
-    """Returns the one event file of a folder."""
     (path,) = folder.glob("events.out.tfevents.*")
     return path
 
@@ -73,5 +64,4 @@ def same(first: Points, second: Points) -> bool:
 
 
 def whole(path: Path) -> list[Piece]:
-    """Returns all pieces of a file."""
     return list(read(str(path)))

@@ -1,5 +1,3 @@
-"""The ticks of axes are few, round and in range, and their labels tell them apart."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""A chart in the terminal shows extremes, gaps and which curve is which, and fits its size."""
-
 import math
 import re
 from typing import Any
@@ -27,7 +25,6 @@ def curve(name: str, values: list[float] | NDArray[Any], positions: NDArray[Any]
 
 
 def plot_of(lines: list[str]) -> list[str]:
-    """The rows of the plot, without the value axis."""
     return [re.split("[│┤]", line, maxsplit=1)[1] for line in lines if re.search("[│┤]", line)]
 
 
@@ -61,9 +58,8 @@ def test_a_gap_and_a_spike_are_seen() -> None:
     values = np.zeros(1_000_000)
     values[654_321] = 9.0
     rows = plot_of(chart([curve("loss", values)], ChartOptions(height=12)))
-    assert DOTS.search(rows[0]) and rows[0].rstrip().find(DOTS.findall(rows[0])[0]) == pytest.approx(
-        50, abs=2
-    )
+    assert DOTS.search(rows[0])
+    assert rows[0].rstrip().find(DOTS.findall(rows[0])[0]) == pytest.approx(50, abs=2)
 
 
 def test_each_curve_has_its_colour_or_without_colours_its_letter() -> None:

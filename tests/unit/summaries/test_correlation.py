@@ -54,24 +54,14 @@ def test_what_has_no_correlation_is_refused(xs: list[float], code: str) -> None:
 
 
 def test_parameters_without_a_correlation_are_last_and_say_why() -> None:
-    parameters: dict[str, list[Any]] = {
-        "kind": ["a", "b", "a"],
-        "flag": [True, False, True],
-        "mixed": [1, "1", None],
-        "fixed": [5, 5, 5],
-        "broken": [1.0, math.nan, 2.0],
-        "weak": [1, 3, 2],
-        "strong": [3.0, 2, 1],
-    }
+    parameters: dict[str, list[Any]] = {"kind": ["a", "b", "a"], "flag": [True, False, True]}
+    parameters.update(mixed=[1, "1", None], fixed=[5, 5, 5], broken=[1.0, math.nan, 2.0])
+    parameters.update(weak=[1, 3, 2], strong=[3.0, 2, 1])
     found = correlations(parameters, [1.0, 2.0, 3.0])
     assert [one.parameter for one in found[:2]] == ["strong", "weak"]
     assert [one.correlation for one in found[:2]] == pytest.approx([-1, 0.5])
     assert [one.importance for one in found[:2]] == pytest.approx([1, 0.5])
-    assert {one.parameter: one.skipped for one in found[2:]} == {
-        "kind": "categorical",
-        "flag": "categorical",
-        "mixed": "categorical",
-        "fixed": "constant",
-        "broken": "not_finite",
-    }
+    categorical = dict.fromkeys(("kind", "flag", "mixed"), "categorical")
+    skipped = {one.parameter: one.skipped for one in found[2:]}
+    assert skipped == {**categorical, "fixed": "constant", "broken": "not_finite"}
     assert all(one.correlation is None and one.importance == 0 for one in found[2:])

@@ -27,7 +27,6 @@ NAME = "events.out.tfevents.1600000000.host"
 
 
 def job(base: Path, path: str, *names: str) -> None:
-    """Makes a directory with event files of 3 bytes."""
     (base / path).mkdir(parents=True, exist_ok=True)
     for name in names or (NAME,):
         (base / path / name).write_bytes(b"abc")
@@ -124,13 +123,8 @@ def test_directories_that_cannot_be_read_are_reported_and_the_rest_is_found(tmp_
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     for path in modes:
         (tmp_path / path).chmod(0o700)
-    assert found.stdout.splitlines() == [
-        "a: found",
-        "closed: no_rights",
-        "names only: no_rights",
-        "passing only: no_rights",
-        "z: found",
-    ], found.stderr
+    expected = ["a: found", *(f"{path}: no_rights" for path in modes), "z: found"]
+    assert found.stdout.splitlines() == expected, found.stderr
 
 
 def test_a_directory_that_goes_while_it_is_searched_is_reported(tmp_path: Path) -> None:
@@ -139,10 +133,8 @@ def test_a_directory_that_goes_while_it_is_searched_is_reported(tmp_path: Path) 
     search = find_jobs(str(tmp_path))
     first = next(search)
     (tmp_path / "b").rename(tmp_path / "c")
-    assert [(each.path, type(each)) for each in (first, *search)] == [
-        ("a", JobDirectory),
-        ("b", UnreadableDirectory),
-    ]
+    found = [(each.path, type(each)) for each in (first, *search)]
+    assert found == [("a", JobDirectory), ("b", UnreadableDirectory)]
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9", "学習".encode(), b"a\nb", b"..a", b" ", b"\\xe9", b"\xff\\"])

@@ -27,7 +27,6 @@ TRAIN = TrainLineage(
 
 
 def items_of(*events: LineageEvent) -> list[SummaryItem]:
-    """Returns what a file with these records holds."""
     file = BytesIO(b"".join(frame(event.SerializeToString()) for event in (VERSION, *events)))
     pieces = list(read_from(file, 0, LineageDecoder()))
     assert [piece.problem for piece in pieces] == [None]
@@ -35,7 +34,6 @@ def items_of(*events: LineageEvent) -> list[SummaryItem]:
 
 
 def values_of(*events: LineageEvent) -> dict[str, object]:
-    """Returns the hyper-parameters of a file with these records."""
     found: dict[str, object] = {}
     for item in items_of(*events):
         assert isinstance(item.value, HParams)
@@ -44,37 +42,26 @@ def values_of(*events: LineageEvent) -> dict[str, object]:
 
 
 def test_a_training_has_its_hyper_parameters_its_dataset_and_its_model() -> None:
-    assert values_of(LineageEvent(wall_time=2.0, step=3, train_lineage=TRAIN)) == {
-        "optimizer": "Momentum",
-        "learning_rate": 0.1,
-        "epoch": 0,
-        "train_dataset_path": "/data/train",
-        "train_dataset_count": 60_000,
-        "network": "LeNet5",
-        "loss": 2.302,
-        "model_path": "/models/lenet.ckpt",
-        "model_size": 2**40,
-    }
-    (item,) = items_of(LineageEvent(wall_time=2.0, step=3, train_lineage=TRAIN))
+    event = LineageEvent(wall_time=2.0, step=3, train_lineage=TRAIN)
+    said = {"optimizer": "Momentum", "learning_rate": 0.1, "epoch": 0, "network": "LeNet5", "loss": 2.302}
+    dataset = {"train_dataset_path": "/data/train", "train_dataset_count": 60_000}
+    assert values_of(event) == {
+        **said, **dataset, "model_path": "/models/lenet.ckpt", "model_size": 2**40
+    }  # fmt: skip
+    (item,) = items_of(event)
     assert (item.kind, item.tag, item.step, item.time_ms) == ("hparams", "lineage/train", 3, 2_000)
 
 
 def test_what_users_add_has_its_path_as_its_name_and_an_evaluation_its_metrics() -> None:
     inner = UserDefinedInfo(map_double={"rate": 0.5})
     info = UserDefinedInfo(map_str={"version": "v1"}, map_int32={"seed": 7}, map_dict={"deep": inner})
-    assert values_of(LineageEvent(user_defined_info=UserDefinedInfo(user_info=[info]))) == {
-        "user_defined/version": "v1",
-        "user_defined/seed": 7,
-        "user_defined/deep/rate": 0.5,
-    }
+    added = {"user_defined/version": "v1", "user_defined/seed": 7, "user_defined/deep/rate": 0.5}
+    assert values_of(LineageEvent(user_defined_info=UserDefinedInfo(user_info=[info]))) == added
     dataset = EvaluationLineage.ValidDataset(valid_dataset_path="/data/test", valid_dataset_size=10_000)
     lineage = EvaluationLineage(metric='{"accuracy": 0.98, "by class": [1, 2]}', valid_dataset=dataset)
-    assert values_of(LineageEvent(evaluation_lineage=lineage)) == {
-        "test_dataset_path": "/data/test",
-        "test_dataset_count": 10_000,
-        "metric/accuracy": 0.98,
-        "metric/by class": "[1, 2]",
-    }
+    tested = {"test_dataset_path": "/data/test", "test_dataset_count": 10_000}
+    metrics = {"metric/accuracy": 0.98, "metric/by class": "[1, 2]"}
+    assert values_of(LineageEvent(evaluation_lineage=lineage)) == {**tested, **metrics}
     for metric in ("0.98 or so", "[1]", "[" * 100_000):
         lineage = EvaluationLineage(metric=metric)
         assert values_of(LineageEvent(evaluation_lineage=lineage)) == {"metric/": metric}
@@ -85,9 +72,8 @@ def test_the_pipeline_of_a_dataset_is_a_graph_and_a_text_with_all_parameters() -
         parameter=OperationParameter(map_str={"op_type": "MnistDataset", "dataset_dir": "/data"}),
         sampler=Operation(operation_param=OperationParameter(map_str={"sampler_name": "RandomSampler"})),
     )
-    resize = Operation(
-        operation_param=OperationParameter(map_str={"tensor_op_name": "Resize"}), size=[32, 32], weights=[0.1]
-    )
+    named = OperationParameter(map_str={"tensor_op_name": "Resize"})
+    resize = Operation(operation_param=named, size=[32, 32], weights=[0.1])
     strings = {"columns": OperationParameter.Strings(str_value=["image", "label"])}
     batch = DatasetGraph(
         parameter=OperationParameter(

@@ -1,5 +1,3 @@
-"""The generated modules are those of the formats."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -24,7 +24,6 @@ def point(tag: str, step: int) -> bytes:
 
 
 def found(pieces: list[Piece]) -> list[Point]:
-    """Returns scalars and items of pieces, tag by tag."""
     points: list[Point] = []
     for piece in pieces:
         for segment in piece.decoded.segments:
@@ -40,7 +39,6 @@ def read_whole(*records: bytes) -> list[Point]:
 
 
 def test_a_falling_step_begins_again_and_an_equal_one_does_not() -> None:
-    """S17."""
     steps = [0, 1, 1, 5, 3, 4, 4, 9, 8]
     assert [(n, step) for _, n, step in read_whole(*(point("a", step) for step in steps))] == [
         (0, 0), (0, 1), (0, 1), (0, 5), (1, 3), (1, 4), (1, 4), (1, 9), (2, 8)
@@ -48,7 +46,6 @@ def test_a_falling_step_begins_again_and_an_equal_one_does_not() -> None:
 
 
 def test_each_tag_and_each_item_begins_again_apart_from_the_others() -> None:
-    """S17."""
     records = [point("a", 5), point("b", 5), point("a", 2), point("b", 6), point("a", 3)]
     assert read_whole(*records) == [("a", 0, 5), ("a", 1, 2), ("a", 1, 3), ("b", 0, 5), ("b", 0, 6)]
     records = [record("note", step, 0, TextRows(["x"])) for step in (3, 4, 4, 1)]
@@ -56,7 +53,6 @@ def test_each_tag_and_each_item_begins_again_apart_from_the_others() -> None:
 
 
 def test_a_start_of_a_session_begins_each_known_tag_again_once_up_to_a_bound(monkeypatch: Any) -> None:
-    """S17."""
     records = [START, point("a", 5), START, START, point("a", 2), point("b", 1), point("a", 3)]
     assert read_whole(*records) == [("a", 0, 5), ("a", 1, 2), ("a", 1, 3), ("b", 0, 1)]
     monkeypatch.setattr(restarts, "MAX_RESTARTS", 2)

@@ -1,5 +1,3 @@
-"""Records that are read without a parser hold what the parser finds in them."""
-
 import math
 
 import pytest
@@ -57,8 +55,8 @@ def points_of(bodies: list[bytes]) -> tuple[list[Points], int]:
     decoded, count = TensorBoardDecoder().decode(bodies)
     segments = [
         {
-            tag: list(zip(found.steps, found.times_ms, map(_comparable, found.values), strict=True))
-            for tag, found in segment.scalars.items()
+            tag: list(zip(it.steps, it.times_ms, map(_comparable, it.values), strict=True))
+            for tag, it in segment.scalars.items()
         }
         for segment in decoded.segments
     ]

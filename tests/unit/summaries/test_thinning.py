@@ -52,7 +52,6 @@ def buckets_of(given: Points, limit: int) -> Iterator[list[int]]:
 
 @given(points(), LIMITS)
 def test_first_last_least_and_greatest_of_every_bucket_stay(given: Points, limit: int) -> None:
-    """S16, S20."""
     kept = thinned(given, limit)
     assert kept == sorted(set(kept))
     if len(given) <= limit:

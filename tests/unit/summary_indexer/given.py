@@ -28,9 +28,7 @@ def outgoing(message: Message) -> Outgoing:
 
 
 def entry(offset: int, record: Outgoing, partition: int = 0) -> Entry:
-    return Entry(
-        TOPICS.metrics.name, partition, offset, 1_000, record.key, record.value, list(record.headers)
-    )
+    return Entry(TOPICS.metrics.name, partition, offset, 1_000, record.key, record.value, record.headers)
 
 
 class PointsInMemory:

@@ -1,5 +1,3 @@
-"""Which records of the log ask for a job in memory, and what the settings of the cache may be."""
-
 from typing import Any
 
 import pytest
@@ -19,19 +17,16 @@ SOURCE = Source(topic="commands", partition=0, offset=0)
 
 
 def entry(message: Message) -> Entry:
-    """Returns a record as it is read."""
     made = RecordWriter("dispatcher", "d1").single("job", message)
     return Entry("events", 0, 0, 0, made.key, made.value, made.headers)
 
 
 def received(command_id: str, kind: str, body: dict[str, Any] | None = None) -> Entry:
-    """Returns the record of a received command."""
     about: Any = {"body": body, "digest": "", "source": SOURCE, "publisher": "p", "rules": 1}
     return entry(CommandReceived(command_id=command_id, command_type=kind, **about))
 
 
 def test_only_an_accepted_command_to_cache_a_job_loads_it() -> None:
-    """S5."""
     commands, cache = CacheCommands(), CacheTrainJob.wire_type()
     accepted = [entry(CommandAccepted(command_id=command_id, source=SOURCE)) for command_id in "ab"]
     assert commands.job_to_load(accepted[0]) is None
@@ -72,7 +67,6 @@ def test_true_is_no_one_in_the_settings(name: str) -> None:
 
 
 def test_the_state_of_the_index_is_named_as_mindinsight_does() -> None:
-    """S7."""
     assert index_status({}, is_caught_up=True) == "INIT"
     assert index_status({0: 0, 1: 5}, is_caught_up=False) == "LOADING"
     assert index_status({0: 0, 1: 5}, is_caught_up=True) == "DONE"

@@ -119,9 +119,7 @@ LETTER = RecordDeadLettered(source=PLACE, code="a", message="", reader="r", sha2
     ],
     ids=["no text", "no object", "tombstone", "another message", "columns of different length"],
 )
-async def test_a_record_that_can_not_be_indexed_is_dead_lettered_and_the_next_one_indexed(
-    bad: Outgoing, code: str, message: str
-) -> None:
+async def test_a_bad_record_is_dead_lettered_and_passed_over(bad: Outgoing, code: str, message: str) -> None:
     log, store = await log_of([bad, GOOD]), PointsInMemory()
     indexer = indexer_of(log, store)
     await indexer.assign({PARTITION})

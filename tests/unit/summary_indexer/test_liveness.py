@@ -12,8 +12,6 @@ from trackside.telemetry.health import Health
 
 @dataclass
 class FixedPositions:
-    """An index with fixed positions."""
-
     positions: dict[int, int] = field(default_factory=dict)
 
 

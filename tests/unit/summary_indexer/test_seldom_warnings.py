@@ -1,5 +1,3 @@
-"""What waits for a server is logged at the beginning of the wait, and then seldom."""
-
 import pytest
 from structlog.testing import capture_logs
 

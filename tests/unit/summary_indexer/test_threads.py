@@ -1,5 +1,3 @@
-"""Threads of reads are bounded, hand on errors, and keep no process from ending. Imports start nothing."""
-
 import asyncio
 import subprocess
 import sys

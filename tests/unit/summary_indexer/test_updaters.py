@@ -1,5 +1,3 @@
-"""Updaters run after a batch; one that raises stops neither the others nor the next batch."""
-
 import asyncio
 from collections.abc import Collection
 from importlib.metadata import EntryPoint, EntryPoints
@@ -17,13 +15,10 @@ NO_DATABASE = Database("postgresql://nowhere")
 
 
 class Failures:
-    """Keeps the failures that are reported."""
-
     def __init__(self) -> None:
         self.found: list[tuple[str, str]] = []
 
     async def report(self, name: str, error: Exception) -> None:
-        """Notes one."""
         self.found.append((name, repr(error)))
 
 
@@ -47,14 +42,12 @@ async def test_an_updater_that_raises_is_skipped_and_the_others_run_on() -> None
         await asyncio.wait_for(called.wait(), 10)
         called.clear()
     running.cancel()
-    assert calls == [
-        (name, jobs) for jobs in (frozenset("jk"), frozenset("l")) for name in ("broken", "good")
-    ]
+    jobs_of = (frozenset("jk"), frozenset("l"))
+    assert calls == [(name, jobs) for jobs in jobs_of for name in ("broken", "good")]
     assert failures.found == [("a-broken", "ZeroDivisionError()")] * 2
 
 
 async def touched(runner: UpdaterRunner, called: asyncio.Event) -> None:
-    """Runs the updaters of a job until one was called."""
     running = asyncio.create_task(runner.run())
     runner.touch(["j"])
     await asyncio.wait_for(called.wait(), 10)
@@ -76,7 +69,6 @@ async def test_an_updater_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_registering_an_updater_twice_runs_it_once() -> None:
-    """S2."""
     calls: list[frozenset[str]] = []
     called = asyncio.Event()
 

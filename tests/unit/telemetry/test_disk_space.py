@@ -1,5 +1,3 @@
-"""When a disk is low, and what keeps a server from working in a folder, on real file systems."""
-
 import os
 from pathlib import Path
 
@@ -12,20 +10,13 @@ from trackside.telemetry.disk_space import DiskWatch, write_obstacle
 MIB = 2**20
 
 
-def limits_around(folder: Path, above_bytes: int) -> DiskLimits:
-    """Returns limits by bytes only, so much above what is free."""
-    found = os.statvfs(folder)
-    return DiskLimits(100.0, max(0, found.f_bavail * found.f_frsize + above_bytes))
-
-
-def test_a_disk_with_less_room_than_the_limit_is_low_and_reported_once_with_folder_and_amounts(
-    tmp_path: Path,
-) -> None:
+def test_a_disk_with_less_room_than_its_limit_is_reported_once_with_folder_and_sizes(tmp_path: Path) -> None:
     assert DiskWatch([tmp_path], DiskLimits(100.0, 0)).check() == ""
     assert write_obstacle(tmp_path / "not" / "there") == "", "the folder above decides"
     (tmp_path / "below").mkdir()
     folders = [tmp_path / "missing", tmp_path, tmp_path / "below"]
-    watch = DiskWatch(folders, limits_around(tmp_path, 2**40))
+    disk = os.statvfs(tmp_path)
+    watch = DiskWatch(folders, DiskLimits(100.0, disk.f_bavail * disk.f_frsize + 2**40))
     sentence = watch.check()
     assert sentence.startswith(f"the disk of {tmp_path} is nearly full: ")
     assert " are free, " in sentence and sentence.endswith(" needed")
@@ -60,14 +51,11 @@ def test_a_disk_without_inodes_is_low_and_can_not_be_written(tmp_path: Path) -> 
         for path in disk.take_inodes()[:3]:
             path.unlink()
         assert "3 of 300 inodes (files) free" in watch.check()
-        assert write_obstacle(disk.folder) == (
-            f"{disk.folder} has no room: 3 inodes (files) free, 100 needed"
-        )
+        said = f"{disk.folder} has no room: 3 inodes (files) free, 100 needed"
+        assert write_obstacle(disk.folder) == said
 
 
-def test_a_full_disk_can_not_be_written_and_a_nearly_full_one_has_too_little_for_a_server(
-    tmp_path: Path,
-) -> None:
+def test_a_full_disk_can_not_be_written_and_a_nearly_full_one_can_not_hold_a_server(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "100m") as disk:
         assert write_obstacle(disk.folder) == ""
         disk.fill(leave_bytes=20 * MIB)

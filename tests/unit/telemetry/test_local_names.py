@@ -1,18 +1,9 @@
-"""Which Host headers a service on loopback answers."""
-
 from trackside.telemetry.local_names import is_local, is_local_name
 
 
 def test_names_of_this_machine_are_answered_and_those_of_the_web_are_not() -> None:
     local = ("", "localhost", "LOCALHOST:8000", "localhost.:1", "a.localhost", "127.0.0.1:23319", "10.0.0.7")
-    web = (
-        "evil.example",
-        "evil.example:80",
-        "localhost.evil.example",
-        "127.0.0.1.evil.example",
-        "1.2.3",
-        "[",
-    )
+    web = ("evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "1.2", "[")
     assert [host for host in (*local, "[::1]:80", *web, "\0") if is_local_name(host)] == [*local, "[::1]:80"]
 
 

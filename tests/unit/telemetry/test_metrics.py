@@ -1,5 +1,5 @@
 import re
-from typing import get_args
+from typing import Final, get_args
 
 import pytest
 
@@ -33,9 +33,8 @@ def test_a_name_that_is_not_listed_or_of_another_kind_is_refused() -> None:
 def test_what_is_counted_is_exposed_with_its_labels() -> None:
     metrics.counter("trackside.dispatcher.refused.commands").labels(code="unknown_search").inc(2)
     metrics.histogram("trackside.scheduler.queue_wait.seconds").observe(0.2)
-    assert metrics.counter("trackside.dispatcher.refused.commands") is metrics.counter(
-        "trackside.dispatcher.refused.commands"
-    )
+    refused: Final = "trackside.dispatcher.refused.commands"
+    assert metrics.counter(refused) is metrics.counter(refused)
     text = metrics.exposition()[1].decode()
     assert 'trackside_dispatcher_refused_commands_total{code="unknown_search"} 2.0' in text
     assert 'trackside_scheduler_queue_wait_seconds_bucket{le="0.5"} 1.0' in text
@@ -64,17 +63,15 @@ def test_a_value_that_is_not_listed_is_counted_as_other() -> None:
 def _accepted() -> dict[str, float]:
     """Returns how many commands of each type are shown as accepted: other tests of the process count, too."""
     text = metrics.exposition()[1].decode()
-    found = re.findall(
-        r'^trackside_dispatcher_accepted_commands_total{type="(.*)"} (.*)$', text, re.MULTILINE
-    )
+    line = r'^trackside_dispatcher_accepted_commands_total{type="(.*)"} (.*)$'
+    found = re.findall(line, text, re.MULTILINE)
     return {kind: float(value) for kind, value in found}
 
 
 def test_openmetrics_has_the_trace_of_an_observation_as_its_exemplar() -> None:
     trace = "0af7651916cd43dd8448eb211c80319c"
-    metrics.histogram("trackside.eventlog.decision.seconds").observe(
-        0.3, metrics.exemplar(f"00-{trace}-b7ad6b7169203331-01")
-    )
+    exemplar = metrics.exemplar(f"00-{trace}-b7ad6b7169203331-01")
+    metrics.histogram("trackside.eventlog.decision.seconds").observe(0.3, exemplar)
     kind, body = metrics.exposition("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2")
     assert kind.startswith("application/openmetrics-text")
     (bucket,) = (line for line in body.decode().splitlines() if trace in line)

@@ -26,7 +26,6 @@ def lax(applies: Callable[[Record], bool] = lambda record: True) -> Fold:
 
 
 def verified(records: Iterable[Record], fold: Fold | None = None, *, whole: bool = True) -> Verifier:
-    """Returns a verifier that has read these records."""
     verifier = Verifier(fold, whole=whole)
     for record in records:
         verifier.take(record)

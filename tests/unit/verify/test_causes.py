@@ -1,10 +1,12 @@
 """INV-18: what a named cause may be."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, search_running, submitted, suggested
+from tests.unit.verify.mutants import verified
 from trackside.aggregates.search.messages import SearchStopRequested
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.tasks import TaskAssigned
@@ -27,10 +29,7 @@ def history(*causes: str) -> list[Record]:
 
 
 def found(records: Sequence[Record], *, whole: bool = True) -> tuple[list[str], int]:
-    """Returns what is wrong with the causes of records, and how many were checked."""
-    verifier = Verifier(whole=whole)
-    for record in records:
-        verifier.take(record)
+    verifier = verified(records, whole=whole)
     findings = [each for each in verifier.finish() if (each.invariant, each.offset) == ("INV-18", BEFORE)]
     return [each.message for each in findings], verifier.findings.checked["INV-18"]
 
@@ -59,10 +58,7 @@ def test_a_cause_that_can_not_be_one_is_found(cause: str, message: str) -> None:
 def test_an_event_that_was_not_applied_causes_nothing() -> None:
     records = history()
     copy = Record(records[2].topic, records[2].partition, 3, 0, records[2].envelope, records[2].message)
-    late = [
-        Record(each.topic, each.partition, each.offset + 1, 0, each.envelope, each.message)
-        for each in records[3:]
-    ]
+    late = [Record(it.topic, it.partition, it.offset + 1, 0, it.envelope, it.message) for it in records[3:]]
     late[0].envelope = Envelope({**late[0].envelope.headers, "ce_causationid": cause_of(STREAM, 3).encode()})
     verifier = Verifier()
     for record in [*records[:3], copy, *late]:
@@ -103,9 +99,8 @@ def forged(event: Event, cause: str, role: str) -> list[str]:
 
 
 STOP = SearchStopRequested(command_id="c-1", reason="tired")
-ASSIGNED = TaskAssigned(
-    task_id=f"{STREAM}.0", attempt=1, placement=1, worker_id="w1", incarnation="i1", device_ids=["d"], seen=1
-)
+PLACED: Any = {"attempt": 1, "placement": 1, "worker_id": "w1", "incarnation": "i1", "device_ids": ["d"]}
+ASSIGNED = TaskAssigned(task_id=f"{STREAM}.0", seen=1, **PLACED)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +118,8 @@ def test_a_cause_leads_to_such_an_event(event: Event, cause: int, role: str, mes
 
 def test_a_cause_in_a_partition_that_was_not_read_that_far_is_open() -> None:
     partitions = 3
-    other = next(
-        name for name in "abcdef" if partition_of(name, partitions) != partition_of(STREAM, partitions)
-    )
+    own = partition_of(STREAM, partitions)
+    other = next(name for name in "abcdef" if partition_of(name, partitions) != own)
     records = history(f"{other}@0")
     for record in records:
         record.partition = partition_of(STREAM, partitions)

@@ -1,5 +1,3 @@
-"""INV-19 and INV-12 of children, in logs of which a broken fold applies everything."""
-
 from functools import partial
 from typing import Any
 
@@ -12,9 +10,8 @@ from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRe
 from trackside.contracts.message import Event
 
 CHILDREN: list[dict[str, Any]] = [{"name": name, "kind": "search", "spec": {}} for name in ("a", "b")]
-BEGUN = BatchStarted(
-    command_id="c-1", batch=BatchSpec.model_validate({"groups": [{"children": CHILDREN}], "concurrency": 1})
-)
+BATCH = BatchSpec.model_validate({"groups": [{"children": CHILDREN}], "concurrency": 1})
+BEGUN = BatchStarted(command_id="c-1", batch=BATCH)
 DONE = BatchEnded(status=BatchStatus.DONE)
 
 
@@ -26,14 +23,8 @@ def ended(name: str) -> ChildEnded:
     return ChildEnded(child_id=f"{STREAM}.1.{name}", status="DONE", result={})
 
 
-VALID: tuple[Event, ...] = (
-    requested("a"),
-    ended("a"),
-    requested("b"),
-    ended("b"),
-    GroupEnded(group=0, ends={"done": 2}),
-    DONE,
-)
+BOTH = (requested("a"), ended("a"), requested("b"), ended("b"))
+VALID: tuple[Event, ...] = (*BOTH, GroupEnded(group=0, ends={"done": 2}), DONE)
 
 
 found = partial(mutants.found, received(), BEGUN)

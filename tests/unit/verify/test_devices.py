@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import record_of
-from trackside.contracts.fleet import Device, WorkerJoined
+from tests.unit.verify.test_incarnations import joined
+from trackside.contracts import tasks
+from trackside.contracts.fleet import Device
 from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    Reservation,
-    TaskAccepted,
-    TaskError,
-    TaskInterrupted,
-    TaskStatus,
-    TaskStatusChanged,
-)
 from trackside.domain.findings import Findings
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationHistory
@@ -29,14 +21,8 @@ SLOT = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=GIB)
 
 
 def incarnation(**changed: Any) -> IncarnationHistory:
-    known: dict[str, Any] = {
-        "worker_id": "w1",
-        "incarnation": "i1",
-        "joined_offset": 0,
-        "devices": {device.device_id: device for device in (GPU, SLOT)},
-        "memory_bytes": 16 * GIB,
-        "max_tasks": 2,
-    }
+    known: dict[str, Any] = {"worker_id": "w1", "incarnation": "i1", "joined_offset": 0, "max_tasks": 2}
+    known |= {"devices": {each.device_id: each for each in (GPU, SLOT)}, "memory_bytes": 16 * GIB}
     return IncarnationHistory(**{**known, **changed})
 
 
@@ -46,38 +32,30 @@ class Worker:
     def __init__(self) -> None:
         self.numbered = 0
         self.events: list[tuple[Record, tuple[Any, ...]]] = []
-        joined = WorkerJoined(
-            worker_id="w1", incarnation="i1", host="h", devices=[], task_types=[], queues=[], after={}
-        )
-        self.say(joined)
+        self.say(joined("i1"))
 
     def begin(self, task: str, device: str, **more: Any) -> None:
         """A task begins with 3 GiB of the host and `cuda` GiB of its device."""
         known = more.get("incarnation", incarnation())
         place = AssignedPlace("w1", known, (device,), more.get("whole", False))
         cuda = None if more.get("behind") else more.get("cuda", 0) * GIB
-        self.say(TaskAccepted(**token(task)), (place, 3 * GIB, cuda), more.get("number"))
+        self.say(tasks.TaskAccepted(**token(task)), (place, 3 * GIB, cuda), more.get("number"))
 
     def train(self, task: str, device: str, number: int | None = None) -> None:
-        """A task that waited for its device has it now."""
         place = AssignedPlace("w1", incarnation(), (device,), False)
-        changed = TaskStatusChanged(**token(task), status=TaskStatus.TRAINING)
+        changed = tasks.TaskStatusChanged(**token(task), status=tasks.TaskStatus.TRAINING)
         self.say(changed, (place, None, 0), number)
 
     def interrupt(self, task: str) -> None:
-        """A training runs out of memory, and gives its device to others."""
-        error = TaskError(stage="TRAIN", type="MemoryError", message="", traceback="")
-        reserved = Reservation(memory_bytes=1, cuda_memory_bytes=1, estimated_by="raised")
-        self.say(
-            TaskInterrupted(**token(task), interrupt=1, resource="device", reserved=reserved, error=error)
-        )
+        error = tasks.TaskError(stage="TRAIN", type="MemoryError", message="", traceback="")
+        reserved = tasks.Reservation(memory_bytes=1, cuda_memory_bytes=1, estimated_by="raised")
+        about = {**token(task), "reserved": reserved, "error": error}
+        self.say(tasks.TaskInterrupted(interrupt=1, resource="device", **about))
 
     def end(self, task: str, number: int | None = None) -> None:
-        """A task ends; with a number that was drawn before."""
-        self.say(AttemptEnded(**token(task), end=AttemptEnd.FINISHED), number=number)
+        self.say(tasks.AttemptEnded(**token(task), end=tasks.AttemptEnd.FINISHED), number=number)
 
     def draw(self) -> int:
-        """Draws the next number."""
         self.numbered += 1
         return self.numbered
 
@@ -91,17 +69,15 @@ class Worker:
         self.events.append((record, use))
 
     def checks(self, events: Iterable[tuple[Record, tuple[Any, ...]]] | None = None) -> ResourceChecks:
-        """Returns the checks, after the events in this order."""
         checks = ResourceChecks(Findings())
         for record, use in self.events if events is None else events:
             if use:
-                checks.start(record, *use, begins=isinstance(record.message, TaskAccepted))
+                checks.start(record, *use, begins=isinstance(record.message, tasks.TaskAccepted))
             checks.take(record)
         return checks
 
     @property
     def found(self) -> list[str]:
-        """What is found in the end."""
         checks = self.checks()
         checks.finish()
         return messages(checks)

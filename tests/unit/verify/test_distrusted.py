@@ -1,43 +1,36 @@
-"""A number of a worker is that of one record; one whose signature is not the worker's does not use it."""
+from typing import Any
 
 import pytest
 
 from tests.unit.signing.given import STREAM, SignedPartition, decoded, requiring
+from tests.unit.verify.mutants import verified
 from trackside.contracts.tasks import AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.decision_signer import DecisionSigner, new_signer
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.verify.verifier import Verifier
 
 W1 = new_signer()
 
 
 def ended(signer: DecisionSigner | None) -> Outgoing:
     """Returns event 3 of a worker, signed with a key."""
-    event = AttemptEnded(
-        task_id=f"{STREAM}.0", attempt=1, placement=1, incarnation="i1", end="finished", result={}
-    )
+    token: Any = {"task_id": f"{STREAM}.0", "attempt": 1, "placement": 1, "incarnation": "i1"}
+    event = AttemptEnded(**token, end="finished", result={})
     writer = RecordWriter("worker", "w1", signer)
     return writer.signed(Topics().events, writer.single(STREAM, event, sequence=3))
 
 
 def findings(log: SignedPartition) -> list[str]:
-    """Returns the invariants that the records of the partition violate."""
-    verifier = Verifier()
-    for entry in log.entries:
-        verifier.take(decoded(entry))
-    return [finding.invariant for finding in verifier.findings.found]
+    return [finding.invariant for finding in verified(map(decoded, log.entries)).findings.found]
 
 
 @pytest.mark.parametrize(
     ("signers", "found"),
     [([None, W1], []), ([W1, None], []), ([new_signer(), W1], []), ([W1, W1], ["INV-7"])],
 )
-def test_another_record_does_not_use_its_number(
-    signers: list[DecisionSigner | None], found: list[str]
-) -> None:
+def test_no_other_record_uses_its_number(signers: list[DecisionSigner | None], found: list[str]) -> None:
     log = requiring()
     assert log.trust(W1, "worker", "w1") is Outcome.APPLIED
     log.append([ended(each) for each in signers])

@@ -1,5 +1,3 @@
-"""The verifier: no findings in valid histories, and each violation is found where it is."""
-
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
@@ -10,40 +8,17 @@ import pytest
 
 from tests.unit.domain.given import STREAM, finish, search_running, submitted, suggested
 from tests.unit.domain.plausible import Chance
-from tests.unit.projections.given import (
-    DISPATCHER,
-    NUMBERS,
-    SCHEDULER,
-    WORKER,
-    Decision,
-    HistoryWriter,
-    command_received,
-    search_decisions,
-    write_small_history,
-)
+from tests.unit.projections import given
+from tests.unit.replay.given import TOPICS, empty
 from tests.unit.verify import mutants
 from tests.unit.verify.mutants import verified
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchStatus,
-    TrialEnded,
-    TrialStatus,
-    TrialSuggested,
-)
+from trackside.aggregates.search import messages
+from trackside.contracts import tasks
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Record
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskAccepted,
-    TaskAssigned,
-    TaskStopRequested,
-    TaskSubmitted,
-)
-from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.task_events import KINDS
 from trackside.eventlog.log import Outgoing
@@ -52,38 +27,24 @@ from trackside.verify.invariants import INVARIANTS
 from trackside.verify.log import verify, verify_topics
 from trackside.verify.verifier import Fold, Verifier
 
-TOPICS = Topics(event_partitions=3)
 OF_STREAMS = {"INV-1", "INV-2", "INV-3", "INV-5", "INV-6", "INV-8", "INV-10", "INV-12"}
 """What the fold alone holds up, whatever anybody writes."""
 
 
-class Clock:
-    """A clock that a test sets, in ms."""
-
-    def __init__(self) -> None:
-        self.ms = 1_000_000
-
-    def __call__(self) -> int:
-        self.ms += 1
-        return self.ms
-
-
 @pytest.fixture
 async def log() -> MemoryLog:
-    written = MemoryLog(Clock())
-    await written.ensure(TOPICS.shared)
-    await HistoryWriter(written, TOPICS).join("w1", "i1")
+    written = await empty()
+    await given.HistoryWriter(written, TOPICS).join("w1", "i1")
     return written
 
 
-async def plant(log: MemoryLog, stream: str, planned: Iterable[Decision]) -> None:
-    history = HistoryWriter(log, TOPICS)
+async def plant(log: MemoryLog, stream: str, planned: Iterable[given.Decision]) -> None:
+    history = given.HistoryWriter(log, TOPICS)
     for decision in planned:
         await history.append(stream, decision)
 
 
 def lax(*kinds: type) -> Fold:
-    """Returns a fold with a mutant: events of these kinds always count."""
     return mutants.lax(lambda record: isinstance(record.message, kinds))
 
 
@@ -136,8 +97,8 @@ def is_of_trials(record: Record) -> bool:
 
 
 async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
-    whole = MemoryLog(Clock())
-    await write_small_history(whole, TOPICS)
+    whole = await empty()
+    await given.write_small_history(whole, TOPICS)
     verdict = await verify_topics(whole, TOPICS)
     assert verdict.findings == []
     assert verdict.holds
@@ -150,13 +111,13 @@ async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
 
 
 async def test_what_the_fold_ignores_is_no_finding_nor_a_stop_that_came_too_late(log: MemoryLog) -> None:
-    planned = list(search_decisions("s"))
-    late = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FAILED})
-    await plant(log, "s", [*planned, [WORKER.single("s", late)], planned[3]])
+    planned = list(given.search_decisions("s"))
+    late = tasks.AttemptEnded.model_validate({**of(), "end": tasks.AttemptEnd.FAILED})
+    await plant(log, "s", [*planned, [given.WORKER.single("s", late)], planned[3]])
     assert await verify(log, TOPICS) == []
-    planned = list(search_decisions("t", trials=1))
-    stops = [TaskStopRequested(task_id=name, reason="user") for name in ("t.0", "t.9")]
-    await plant(log, "t", [*planned[:4], DISPATCHER.decision("t", stops)])
+    planned = list(given.search_decisions("t", trials=1))
+    stops = [tasks.TaskStopRequested(task_id=name, reason="user") for name in ("t.0", "t.9")]
+    await plant(log, "t", [*planned[:4], given.DISPATCHER.decision("t", stops)])
     assert await verify(log, TOPICS) == []
 
 
@@ -168,7 +129,9 @@ async def test_a_record_that_no_service_can_read_is_told_of(log: MemoryLog) -> N
 
 
 async def test_a_command_without_an_answer_is_found_and_open_in_a_live_log(log: MemoryLog) -> None:
-    await plant(log, "s", [[DISPATCHER.single("s", command_received("s", "c", "trackside.x.v1", 4))]])
+    await plant(
+        log, "s", [[given.DISPATCHER.single("s", given.command_received("s", "c", "trackside.x.v1", 4))]]
+    )
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, found.topic, found.offset) == ("INV-1", TOPICS.events.name, 0)
     assert "no answer" in str(found)
@@ -177,15 +140,12 @@ async def test_a_command_without_an_answer_is_found_and_open_in_a_live_log(log: 
 
 
 async def test_a_second_answer_is_found(log: MemoryLog) -> None:
-    planned = list(search_decisions("s", trials=1))
-    alone = [DISPATCHER.single("s", CommandAccepted(command_id="s-start", source=source_of("s-start")))]
+    planned = list(given.search_decisions("s", trials=1))
+    source = given.command_received("s", "s-start", "trackside.start-search.v1", 0).source
+    alone = [given.DISPATCHER.single("s", CommandAccepted(command_id="s-start", source=source))]
     await plant(log, "s", [*planned[:2], alone, *planned[2:]])
     (found,) = await verify(log, TOPICS, lax(CommandAccepted))
     assert (found.invariant, found.offset) == ("INV-1", 3)
-
-
-def source_of(command: str) -> Any:
-    return command_received("s", command, "trackside.start-search.v1", 0).source
 
 
 async def test_a_record_of_the_commands_topic_that_nobody_received_is_found(log: MemoryLog) -> None:
@@ -201,40 +161,40 @@ async def test_a_record_of_the_commands_topic_that_nobody_received_is_found(log:
 
 
 async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
-    planned = list(search_decisions("s", trials=1))
-    again = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FINISHED})
-    await plant(log, "s", [*planned[:-2], [WORKER.single("s", again)]])
-    (found,) = await verify(log, TOPICS, lax(AttemptEnded))
+    planned = list(given.search_decisions("s", trials=1))
+    again = tasks.AttemptEnded.model_validate({**of(), "end": tasks.AttemptEnd.FINISHED})
+    await plant(log, "s", [*planned[:-2], [given.WORKER.single("s", again)]])
+    (found,) = await verify(log, TOPICS, lax(tasks.AttemptEnded))
     assert (found.invariant, found.offset) == ("INV-2", sum(len(decision) for decision in planned[:-2]))
 
 
 async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None:
-    extra = TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, part=submitted(0).part)
-    planned = list(search_decisions("s", trials=1))
-    await plant(log, "s", [*planned[:-1], [DISPATCHER.single("s", extra)], planned[-1]])
-    found = await verify(log, TOPICS, lax(TaskSubmitted))
+    extra = tasks.TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, part=submitted(0).part)
+    planned = list(given.search_decisions("s", trials=1))
+    await plant(log, "s", [*planned[:-1], [given.DISPATCHER.single("s", extra)], planned[-1]])
+    found = await verify(log, TOPICS, lax(tasks.TaskSubmitted))
     assert [finding.invariant for finding in found] == ["INV-10", "INV-2"]
     assert "s.extra has not ended" in found[1].message
 
 
-def assigned(**changes: object) -> TaskAssigned:
-    return TaskAssigned.model_validate(of(worker_id="w1", device_ids=["d"], seen=0, **changes))
+def assigned(**changes: object) -> tasks.TaskAssigned:
+    return tasks.TaskAssigned.model_validate(of(worker_id="w1", device_ids=["d"], seen=0, **changes))
 
 
 @pytest.mark.parametrize(
     ("event", "lost"),
     [
-        (TaskAccepted.model_validate(of()), "accepted twice"),
+        (tasks.TaskAccepted.model_validate(of()), "accepted twice"),
         (assigned(attempt=3), "comes after attempt 1"),
         (assigned(attempt=2), "before attempt 1 has ended"),
         (assigned(placement=3), "comes after placement 1"),
     ],
 )
 async def test_attempts_that_are_not_in_line_are_found(
-    log: MemoryLog, event: TaskAccepted | TaskAssigned, lost: str
+    log: MemoryLog, event: tasks.TaskAccepted | tasks.TaskAssigned, lost: str
 ) -> None:
-    planned = list(search_decisions("s", trials=1))
-    writer = WORKER if isinstance(event, TaskAccepted) else SCHEDULER
+    planned = list(given.search_decisions("s", trials=1))
+    writer = given.WORKER if isinstance(event, tasks.TaskAccepted) else given.SCHEDULER
     await plant(log, "s", [*planned[:5], [writer.single("s", event)]])
     (found,) = await verify(log, TOPICS, lax(type(event)))
     assert found.invariant == "INV-3"
@@ -242,9 +202,9 @@ async def test_attempts_that_are_not_in_line_are_found(
 
 
 async def test_an_end_that_a_worker_recovered_may_be_before_the_next_attempt(log: MemoryLog) -> None:
-    one, two = search_decisions("one", trials=1), search_decisions("two", trials=1)
+    one, two = given.search_decisions("one", trials=1), given.search_decisions("two", trials=1)
     await plant(log, "one", islice(one, 9))
-    NUMBERS[log]["i1"] += 1  # the end, which was in no partition yet when the worker crashed
+    given.NUMBERS[log]["i1"] += 1  # the end, which was in no partition yet when the worker crashed
     await plant(log, "two", two)
     await plant(log, "one", (with_recovered_end("one", decision) for decision in one))
     report = await verify_topics(log, TOPICS)
@@ -252,7 +212,7 @@ async def test_an_end_that_a_worker_recovered_may_be_before_the_next_attempt(log
 
 
 async def test_two_attempts_on_one_device_at_once_are_found(log: MemoryLog) -> None:
-    one, two = search_decisions("one", trials=1), search_decisions("two", trials=1)
+    one, two = given.search_decisions("one", trials=1), given.search_decisions("two", trials=1)
     await plant(log, "one", islice(one, 6))
     await plant(log, "two", two)
     await plant(log, "one", one)
@@ -261,18 +221,18 @@ async def test_two_attempts_on_one_device_at_once_are_found(log: MemoryLog) -> N
     assert "w1/cpu0 has task two.0 while it has one.0" in found.message
 
 
-def with_recovered_end(stream: str, decision: Decision) -> Decision:
+def with_recovered_end(stream: str, decision: given.Decision) -> given.Decision:
     """Returns a decision; an end of an attempt in it as a worker tells it after its restart."""
     [message, *others] = [CODEC.decode(CODEC.envelope(made.headers), made.value) for made in decision]
-    if others or not isinstance(message, AttemptEnded):
+    if others or not isinstance(message, tasks.AttemptEnded):
         return decision
-    return [WORKER.single(stream, message.model_copy(update={"recovered": True}))]
+    return [given.WORKER.single(stream, message.model_copy(update={"recovered": True}))]
 
 
 async def test_a_worker_that_never_joined_is_found(log: MemoryLog) -> None:
     foreign = {**of(incarnation="i9"), "worker_id": "w1", "device_ids": ["cpu0"], "seen": 1}
-    planned = list(search_decisions("s", trials=1))
-    assigned = [SCHEDULER.single("s", TaskAssigned.model_validate(foreign))]
+    planned = list(given.search_decisions("s", trials=1))
+    assigned = [given.SCHEDULER.single("s", tasks.TaskAssigned.model_validate(foreign))]
     await plant(log, "s", [*planned[:3], assigned])
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, "has never joined" in found.message) == ("INV-7", True)
@@ -282,15 +242,15 @@ async def test_a_command_to_a_device_that_nobody_assigned_is_found(log: MemoryLo
     topic = TOPICS.device("w1", "cpu0")
     await log.ensure([topic])
     command = RunTask(stream="s", task_type="digits", parameters={}, device_ids=["cpu0"], **of())
-    await log.publish(topic.name, 0, SCHEDULER.single("s.0", command))
+    await log.publish(topic.name, 0, given.SCHEDULER.single("s.0", command))
     (found,) = await verify(log, TOPICS)
     assert str(found).startswith("INV-5 trackside.device.w1.cpu0-0@0 s: ")
-    await plant(log, "s", list(search_decisions("s", trials=1)))
+    await plant(log, "s", list(given.search_decisions("s", trials=1)))
     assert await verify(log, TOPICS) == []
 
 
 async def test_a_torn_decision_is_found(log: MemoryLog) -> None:
-    planned = list(search_decisions("s", trials=1))
+    planned = list(given.search_decisions("s", trials=1))
     await plant(log, "s", [planned[0], planned[1], planned[2][:1]])
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, found.offset) == ("INV-9", 3)
@@ -299,33 +259,32 @@ async def test_a_torn_decision_is_found(log: MemoryLog) -> None:
 
 async def test_a_secret_is_found_wherever_it_is(log: MemoryLog) -> None:
     key = "AKIA" + "ABCDEFGHIJKLMNOP"
-    planned = list(search_decisions("s", trials=1))
-    task = TaskSubmitted(
-        task_id="s.0", task_type="digits", parameters={"a": ["\n" + key]}, part=Part(kind="trial", number=0)
-    )
-    await plant(log, "s", [*planned[:2], [DISPATCHER.single("s", task)]])
+    planned = list(given.search_decisions("s", trials=1))
+    trial, parameters = Part(kind="trial", number=0), {"a": ["\n" + key]}
+    task = tasks.TaskSubmitted(task_id="s.0", task_type="digits", parameters=parameters, part=trial)
+    await plant(log, "s", [*planned[:2], [given.DISPATCHER.single("s", task)]])
     found = {finding.invariant: finding for finding in await verify(log, TOPICS)}
     assert found["INV-14"].message == "$.parameters.a[0] looks like a secret"
     assert key not in str(found["INV-14"])
 
 
 async def test_too_many_trials_at_all_or_at_once_are_found(log: MemoryLog) -> None:
-    early = [DISPATCHER.single("t", TrialSuggested(trial=1, parameters={}, seen=0))]
-    await plant(log, "t", [*list(search_decisions("t", trials=2))[:4], early])
-    (once,) = await verify(log, TOPICS, lax(TrialSuggested))
+    early = [given.DISPATCHER.single("t", messages.TrialSuggested(trial=1, parameters={}, seen=0))]
+    await plant(log, "t", [*list(given.search_decisions("t", trials=2))[:4], early])
+    (once,) = await verify(log, TOPICS, lax(messages.TrialSuggested))
     assert (once.invariant, once.message) == ("INV-12", "2 trials at once, the concurrency is 1")
-    planned = list(search_decisions("s", trials=2))
-    extra = [DISPATCHER.single("s", TrialSuggested(trial=2, parameters={}, seen=0))]
-    ended = [DISPATCHER.single("s", TrialEnded(trial=2, status=TrialStatus.FAILED))]
-    over = [DISPATCHER.single("s", SearchEnded(status=SearchStatus.DONE, trials=2))]
+    planned = list(given.search_decisions("s", trials=2))
+    extra = [given.DISPATCHER.single("s", messages.TrialSuggested(trial=2, parameters={}, seen=0))]
+    ended = [given.DISPATCHER.single("s", messages.TrialEnded(trial=2, status=messages.TrialStatus.FAILED))]
+    over = [given.DISPATCHER.single("s", messages.SearchEnded(status=messages.SearchStatus.DONE, trials=2))]
     await plant(log, "s", [*planned[:-1], extra, ended, over])
-    found = await verify(log, TOPICS, lax(TrialSuggested))
+    found = await verify(log, TOPICS, lax(messages.TrialSuggested))
     said = {(one.invariant, one.message) for one in found}
     assert said >= {("INV-12", "3 trials, the limit is 2")}
 
 
 async def test_a_stream_can_be_verified_alone(log: MemoryLog) -> None:
-    one, two = list(search_decisions("one", trials=1)), list(search_decisions("two", trials=1))
+    one, two = list(given.search_decisions("one", trials=1)), list(given.search_decisions("two", trials=1))
     await plant(log, "one", one)
     await plant(log, "two", [*two[:2], two[2][:1]])
     assert {finding.stream for finding in await verify(log, TOPICS)} == {"two"}
@@ -340,6 +299,6 @@ def test_what_is_over_is_forgotten() -> None:
     told.tell(suggested(0), submitted(0))
     finish(told, 0, 0.5)
     assert verified(told.records).histories[STREAM].tasks
-    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    told.tell(messages.SearchEnded(status=messages.SearchStatus.DONE, trials=1))
     history = verified(told.records).histories[STREAM]
     assert (history.over, history.tasks, history.root) == (True, {}, None)

@@ -1,5 +1,3 @@
-"""INV-10 and INV-12 of pipelines, in logs of which a broken fold applies everything."""
-
 from collections.abc import Sequence
 from functools import partial
 

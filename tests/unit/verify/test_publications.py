@@ -25,21 +25,12 @@ KIND, BODY = "trackside.ping.v1", {"n": 1}
 
 def event(**changes: Any) -> CommandReceived:
     """Returns the event of a command as it was published, but for some fields."""
-    fields: dict[str, Any] = {
-        "command_id": "c-1",
-        "command_type": KIND,
-        "body": BODY,
-        "digest": digest_of(KIND, BODY),
-        "source": PLACE,
-        "publisher": "cli",
-        "rules": 1,
-        **changes,
-    }
+    said: dict[str, Any] = {"command_id": "c-1", "command_type": KIND, "body": BODY, "rules": 1}
+    fields = {**said, "digest": digest_of(KIND, BODY), "source": PLACE, "publisher": "cli", **changes}
     return CommandReceived(**fields)
 
 
 def record(received: CommandReceived, stream: str = "s") -> Record:
-    """Returns an event as the first record of a stream."""
     return record_of(received, 0, stream=stream, partition=partition_of(stream, TOPICS.event_partitions))
 
 
@@ -54,7 +45,6 @@ def verifier(*, published: bool = True) -> Verifier:
 
 
 def found(made: Verifier, *records: Record) -> list[str]:
-    """Returns what is found of the publications of records."""
     for each in records:
         made.take(each)
     return [each.message for each in made.finish() if each.invariant == "INV-8"]
@@ -116,9 +106,8 @@ def test_a_dead_letter_of_what_can_be_read_or_is_not_there_is_found(published: b
 def sent(parent: str, offset: int, **changes: Any) -> CommandReceived:
     """Returns the command that an event of a parent stream asks for."""
     source = Source(topic=TOPICS.events.name, partition=partition_of(parent, 3), offset=offset)
-    return event(
-        command_id=f"{parent}@{offset}", source=source, publisher=f"trackside/stream/{parent}", **changes
-    )
+    named = {"command_id": f"{parent}@{offset}", "publisher": f"trackside/stream/{parent}"}
+    return event(source=source, **named, **changes)
 
 
 @pytest.mark.parametrize(

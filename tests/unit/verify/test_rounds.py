@@ -53,7 +53,6 @@ def found(records: Iterable[Record], *, applies_all: bool = False) -> set[tuple[
 
 
 def changed(kind: type[Message], at: int = 0, **fields: Any) -> list[Record]:
-    """Returns the log with other fields in an event of a kind: the first one, or the one at a position."""
     records = job_log().records
     places = [index for index, record in enumerate(records) if isinstance(record.message, kind)]
     record = records[places[at]]
@@ -62,7 +61,6 @@ def changed(kind: type[Message], at: int = 0, **fields: Any) -> list[Record]:
 
 
 def without(kind: type[Message], at: int = 0) -> list[Record]:
-    """Returns the log without an event of a kind."""
     records = job_log().records
     places = [index for index, record in enumerate(records) if isinstance(record.message, kind)]
     return [record for index, record in enumerate(records) if index != places[at]]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.domain.given import STREAM, Told, received, record_of, task_active
 from tests.unit.domain.test_saved_artifacts import saved
+from tests.unit.replay.given import after
 from trackside.aggregates.registry import AGGREGATES
 from trackside.artifacts.errors import StoreUnreachable
 from trackside.artifacts.file_blobs import FileBlobs
@@ -29,7 +30,6 @@ def store(tmp_path: Path) -> Store:
 
 
 def held_by(told: Told) -> HeldArtifacts:
-    """Returns what the records of a log hold."""
     held, streams = HeldArtifacts(), Streams(AGGREGATES)
     for record in told.records:
         outcome = streams.fold(record)[1]
@@ -38,7 +38,6 @@ def held_by(told: Told) -> HeldArtifacts:
 
 
 def found(told: Told, store: Store, *, digests: bool = False) -> list[str]:
-    """Returns what is said of the artifacts of a log and a store."""
     report, calls = VerificationReport(skipped=dict(NEEDS_STORE)), list[tuple[int, int]]()
     held = held_by(told).stored()
     verify_store(report, held, store, digests=digests, on_progress=lambda *done: calls.append(done))
@@ -61,9 +60,7 @@ def blob_of(store: Store, sha256: str) -> Path:
 
 def test_a_missing_blob_is_found_with_the_name_of_its_artifact(store: Store) -> None:
     kept, lost = store.put(b"kept"), store.put(b"lost")
-    told = task_active()
-    told.tell(of(kept, name="kept"))
-    told.tell(of(lost, number=2, name="lost"))
+    told = after(task_active(), of(kept, name="kept"), of(lost, number=2, name="lost"))
     assert found(told, store) == []
     blob_of(store, lost.sha256).unlink()
     [message] = found(told, store)
@@ -72,12 +69,9 @@ def test_a_missing_blob_is_found_with_the_name_of_its_artifact(store: Store) -> 
 
 
 @pytest.mark.parametrize(("octets", "by_size"), [(b"Kept", []), (b"kep", ["artifact_damaged"])])
-def test_another_size_is_found_at_once_and_other_bytes_when_digests_are_read(
-    store: Store, octets: bytes, by_size: list[str]
-) -> None:
+def test_sizes_are_compared_at_once_bytes_if_asked(store: Store, octets: bytes, by_size: list[str]) -> None:
     kept = store.put(b"kept")
-    told = task_active()
-    told.tell(of(kept))
+    told = after(task_active(), of(kept))
     blob_of(store, kept.sha256).write_bytes(octets)
     assert [each.partition(":")[0] for each in found(told, store)] == by_size
     assert [each.partition(":")[0] for each in found(told, store, digests=True)] == ["artifact_damaged"]
@@ -88,8 +82,7 @@ def test_each_file_of_a_folder_is_looked_up(store: Store, tmp_path: Path) -> Non
     for name in ("a", "b"):
         (tmp_path / "folder" / name).write_text(name)
     folder = store.put(tmp_path / "folder")
-    told = task_active()
-    told.tell(of(folder))
+    told = after(task_active(), of(folder))
     assert found(told, store) == []
     file = store.manifest(folder).files[1]
     blob_of(store, file.sha256).unlink()
@@ -98,8 +91,7 @@ def test_each_file_of_a_folder_is_looked_up(store: Store, tmp_path: Path) -> Non
 
 def test_what_was_forgotten_need_not_be_there_until_it_is_saved_again(store: Store) -> None:
     old = store.put(b"old")
-    told = task_active()
-    told.tell(of(old))
+    told = after(task_active(), of(old))
     blob_of(store, old.sha256).unlink()
     told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[old.sha256]))
     assert found(told, store) == []
@@ -109,8 +101,7 @@ def test_what_was_forgotten_need_not_be_there_until_it_is_saved_again(store: Sto
 
 def test_what_had_no_effect_or_was_only_asked_for_is_not_looked_up(store: Store) -> None:
     gone = {"uri": f"store:sha256/{'0' * 64}", "sha256": "0" * 64, "size_bytes": 1}
-    told = task_active()
-    told.tell(saved(**gone, incarnation="an-older-one"))
+    told = after(task_active(), saved(**gone, incarnation="an-older-one"))
     told.fold(record_of(received(9, body={"inputs": {"digits": gone}}), 0))
     assert found(told, store) == []
 
@@ -123,8 +114,7 @@ def test_what_is_outside_the_store_is_told_apart() -> None:
 
 
 def test_a_store_that_is_not_there_is_not_one_that_lacks_everything(store: Store) -> None:
-    told = task_active()
-    told.tell(of(store.put(b"kept")))
+    told = after(task_active(), of(store.put(b"kept")))
     gone = Store(FileBlobs(Path(store.blobs.url.removeprefix("file://")).with_name("unmounted")))
     with pytest.raises(StoreUnreachable):
         found(told, gone)

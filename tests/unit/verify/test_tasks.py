@@ -1,5 +1,3 @@
-"""Tasks, what running ones save, and retries of services: in right logs, and in those of a broken fold."""
-
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -21,6 +19,7 @@ from tests.unit.domain.given import (
 )
 from tests.unit.domain.test_resume import checkpointed, digest, resumed
 from tests.unit.domain.test_services import answered, fail, given, ready
+from tests.unit.replay.given import after
 from tests.unit.verify.mutants import Found, lax, verified
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.contracts.artifacts import ArtifactsForgotten
@@ -42,16 +41,12 @@ def found(told: Told) -> Found:
 
 
 def test_a_task_that_saves_and_continues_is_no_finding() -> None:
-    told = task_active(retry={"failed": 3})
-    told.tell(report(0, 0.5))
-    told.tell(checkpointed(1))
-    told.tell(report(1, 0.6))
-    told.tell(ended(AttemptEnd.FAILED))
-    told.tell(assigned(attempt=2))
-    told.tell(begun(attempt=2))
-    told.tell(resumed(1, attempt=2))
-    told.tell(report(1, 0.7, attempt=2))
-    told.tell(checkpointed(2, version=2, attempt=2))
+    told = after(
+        task_active(retry={"failed": 3}),
+        *(report(0, 0.5), checkpointed(1), report(1, 0.6), ended(AttemptEnd.FAILED), assigned(attempt=2)),
+        *(begun(attempt=2), resumed(1, attempt=2), report(1, 0.7, attempt=2)),
+        checkpointed(2, version=2, attempt=2),
+    )
     assert told.outcomes.count(Outcome.APPLIED) == len(told.outcomes)
     assert found(told) == []
 
@@ -60,16 +55,13 @@ def test_a_service_that_fails_often_and_acknowledges_is_no_finding() -> None:
     told = task_active(service={})
     for number in range(1, 6):
         fail(told)
-        told.tell(given(number))
-        told.tell(ready(attempt=number + 1))
-        told.tell(answered(number, attempt=number + 1))
+        after(told, given(number), ready(attempt=number + 1), answered(number, attempt=number + 1))
     assert told.outcomes.count(Outcome.APPLIED) == len(told.outcomes)
     assert found(told) == []
 
 
 def _again(told: Told) -> None:
-    told.tell(ended(AttemptEnd.FAILED))
-    told.tell(assigned(attempt=2))
+    after(told, ended(AttemptEnd.FAILED), assigned(attempt=2))
 
 
 @pytest.mark.parametrize(

@@ -29,23 +29,15 @@ MODEL = Graph([node(name, op) for name, op in OPERATORS.items()])
 
 
 def seen(entries: list[GraphEntry]) -> list[tuple[str, str, str | None, int, int]]:
-    return [
-        (entry.path, entry.name, entry.node.op if entry.node else None, entry.children, entry.nodes)
-        for entry in entries
-    ]
+    return [(it.path, it.name, it.node.op if it.node else None, it.children, it.nodes) for it in entries]
 
 
 def test_a_scope_has_its_nodes_and_scopes_with_their_counts() -> None:
     tree = GraphTree(MODEL)
-    assert seen(tree.children().entries) == [
-        ("input", "input", "Placeholder", 0, 0),
-        ("model", "model", None, 2, 4),
-        ("loss", "loss", "Mean", 0, 0),
-    ]
-    assert seen(tree.children("model").entries) == [
-        ("model/dense", "dense", "MatMul", 2, 2),
-        ("model/Relu", "Relu", "Relu", 0, 0),
-    ]
+    leaves = [("input", "input", "Placeholder", 0, 0), ("loss", "loss", "Mean", 0, 0)]
+    assert seen(tree.children().entries) == [leaves[0], ("model", "model", None, 2, 4), leaves[1]]
+    dense, relu = ("model/dense", "dense", "MatMul", 2, 2), ("model/Relu", "Relu", "Relu", 0, 0)
+    assert seen(tree.children("model").entries) == [dense, relu]
     below = [entry.path for entry in tree.children("model/dense").entries]
     assert below == ["model/dense/kernel", "model/dense/bias"]
     assert tree.children("loss").entries == []

@@ -52,6 +52,5 @@ def test_a_large_histogram_has_a_small_one_in_its_body() -> None:
     packed = HISTOGRAM.pack(histogram_of(values, 5_000))
     assert packed.data is not None and packed.body["buckets"] == 5_000
     assert len(packed.body["chart"]["counts"]) == CHART_ROWS
-    assert HISTOGRAM.lines(packed.body, 80)[0] == (
-        f"20,000 values in 5,000 buckets, {values.min():.5g} to {values.max():.5g}"
-    )
+    first = f"20,000 values in 5,000 buckets, {values.min():.5g} to {values.max():.5g}"
+    assert HISTOGRAM.lines(packed.body, 80)[0] == first

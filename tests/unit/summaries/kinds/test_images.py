@@ -29,7 +29,6 @@ SAVED: list[tuple[str, dict[str, Any], str]] = [
 
 
 def picture(name: str, size: tuple[int, int], **options: Any) -> bytes:
-    """Returns a picture as PIL writes it."""
     file = io.BytesIO()
     Pictures.new("RGB", size, "red").save(file, name, **options)
     return file.getvalue()

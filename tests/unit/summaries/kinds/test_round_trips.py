@@ -25,9 +25,7 @@ def as_stored(packed: Packed) -> Body:
     text = json.dumps(packed.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     assert len(text.encode("utf-8", "strict")) <= INLINE_BYTES
     assert "\\u0000" not in text
-    body: Body = json.loads(
-        text, parse_float=as_numeric, object_hook=lambda found: dict(sorted(found.items()))
-    )
+    body: Body = json.loads(text, parse_float=as_numeric, object_hook=lambda it: dict(sorted(it.items())))
     return body
 
 
@@ -81,9 +79,7 @@ def test_a_body_is_shown_without_control_characters(name: str, data: st.DataObje
         ("image", Image(b"\x89PNG", 1, 1)),
     ],
 )
-def test_what_is_too_long_or_has_other_characters_or_is_an_image_is_an_artifact(
-    name: str, value: Any
-) -> None:
+def test_what_is_too_long_or_has_odd_characters_or_is_an_image_is_an_artifact(name: str, value: Any) -> None:
     packed = BUILT_IN[name].pack(value)
     assert packed.data is not None and "value" not in packed.body
     assert same(BUILT_IN[name].unpack(as_stored(packed), packed.data), value)

@@ -26,11 +26,8 @@ def test_the_statistics_are_those_of_the_finite_values(array: NDArray[Any]) -> N
     facts = arrays.statistics(array)
     wide = array.astype(np.longdouble).ravel()
     finite = wide[np.isfinite(wide)]
-    assert (facts.nan, facts.positive_inf, facts.negative_inf) == (
-        np.isnan(wide).sum(),
-        np.isposinf(wide).sum(),
-        np.isneginf(wide).sum(),
-    )
+    counted = (np.isnan(wide).sum(), np.isposinf(wide).sum(), np.isneginf(wide).sum())
+    assert (facts.nan, facts.positive_inf, facts.negative_inf) == counted
     if not finite.size:
         assert (facts.minimum, facts.maximum, facts.mean, facts.std) == (None, None, None, None)
         return

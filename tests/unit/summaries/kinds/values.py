@@ -1,5 +1,3 @@
-"""Values of every kind, for property tests."""
-
 import re
 from typing import Any
 
@@ -8,15 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from trackside.summaries.event_files.values import (
-    Graph,
-    GraphNode,
-    Histogram,
-    HParams,
-    Image,
-    LossLandscape,
-    TextRows,
-)
+from trackside.summaries.event_files import values
 from trackside.summaries.kinds.arrays import DTYPES
 
 FLOATS = st.floats() | st.sampled_from([5e-324, -5e-324, 1.7976931348623157e308, -0.0])
@@ -38,21 +28,21 @@ AXES: st.SearchStrategy[NDArray[np.float64] | None] = st.none() | arrays.arrays(
 
 
 @st.composite
-def histograms(draw: st.DrawFn) -> Histogram:
+def histograms(draw: st.DrawFn) -> values.Histogram:
     """Returns histograms, those too whose edges are in no order."""
     count = draw(st.integers(0, 8) | st.just(3_000))
     left, right, counts = ((draw(st.lists(FLOATS, min_size=8, max_size=8)) * 400)[:count] for _ in range(3))
     least, greatest, total = (draw(st.none() | FLOATS) for _ in range(3))
     nan, positive, negative = (draw(SIGNED) for _ in range(3))
-    return Histogram(left, right, counts, least, greatest, total, nan, positive, negative)
+    return values.Histogram(left, right, counts, least, greatest, total, nan, positive, negative)
 
 
-NODES = st.builds(GraphNode, ANY_TEXT, ANY_TEXT, st.lists(ANY_TEXT), st.lists(ANY_TEXT), ANY_TEXT)
-GRAPHS = st.builds(Graph, st.lists(NODES, max_size=8)) | st.builds(
-    lambda node, count: Graph([node] * count), NODES, st.sampled_from([1, 2_000])
+NODES = st.builds(values.GraphNode, ANY_TEXT, ANY_TEXT, st.lists(ANY_TEXT), st.lists(ANY_TEXT), ANY_TEXT)
+GRAPHS = st.builds(values.Graph, st.lists(NODES, max_size=8)) | st.builds(
+    lambda node, count: values.Graph([node] * count), NODES, st.sampled_from([1, 2_000])
 )
 LANDSCAPES = st.builds(
-    LossLandscape,
+    values.LossLandscape,
     AXES,
     AXES,
     AXES,
@@ -63,7 +53,7 @@ LANDSCAPES = st.builds(
     st.none() | SIGNED,
 )
 HPARAMS = st.builds(
-    HParams,
+    values.HParams,
     st.dictionaries(ANY_TEXT, st.none() | st.booleans() | FLOATS | ANY_TEXT | st.sampled_from(["nan", "inf"]))
     | st.integers(1, 3_000).map(lambda count: {f"layer {at}": at / 7 for at in range(count)}),
     st.lists(ANY_TEXT),
@@ -72,11 +62,11 @@ HPARAMS = st.builds(
 )
 OF_KIND: dict[str, st.SearchStrategy[Any]] = {
     "scalar": FLOATS,
-    "image": st.builds(Image, st.binary(), SIGNED, SIGNED),
+    "image": st.builds(values.Image, st.binary(), SIGNED, SIGNED),
     "histogram": histograms(),
     "tensor": TENSORS,
     "text": st.builds(
-        TextRows,
+        values.TextRows,
         st.lists(ANY_TEXT) | st.lists(ANY_TEXT.map(lambda text: text * 5_000), max_size=2),
         st.lists(SIGNED).map(tuple),
     ),
@@ -90,7 +80,7 @@ def same(one: Any, other: Any) -> bool:
     """Says whether two values are the same, NaN too. Of arrays every bit, of other numbers all but -0.0."""
     if isinstance(one, np.ndarray):
         return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
-    if isinstance(one, LossLandscape):
+    if isinstance(one, values.LossLandscape):
         axes = [(one.x, other.x), (one.y, other.y), (one.z, other.z)]
         rest = [(found.path, found.converged, found.decomposition, found.unit, found.steps_per_epoch)
                 for found in (one, other)]  # fmt: skip

@@ -155,9 +155,7 @@ def test_a_store_that_is_missing_or_full_stops_a_file_before_images_until_it_wor
         full[0] = False
 
 
-def test_a_store_that_fails_behind_the_first_piece_leaves_the_sessions_of_points_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_fails_late_keeps_the_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S17: reading goes on behind the piece that the log has, and its points begin nothing again."""
     monkeypatch.setattr(reading, "PIECE", 256)
     rest = b"".join(record("loss", step, step, step / 2) for step in range(6, 12))

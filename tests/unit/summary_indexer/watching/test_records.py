@@ -1,5 +1,3 @@
-"""How points and other values of files become records of the log."""
-
 import json
 import math
 
@@ -28,19 +26,15 @@ def points_of(messages: list[MetricPointsReported]) -> Points:
     ]
 
 
-def through_json(messages: list[MetricPointsReported]) -> list[MetricPointsReported]:
-    return [MetricPointsReported.model_validate_json(message.model_dump_json()) for message in messages]
-
-
 def test_each_session_has_a_number_of_its_own_and_what_is_not_finite_is_named() -> None:
-    """S17."""
     columns = Columns([5, 6, 1, 2], [0] * 4, [1.0, 2.0, 3.0, 4.0], restarts=1, falls=[2])
     found = points_of(list(point_messages(JOB, 3, decoded(loss=columns), TagLimit())))
     first, second = (30_001, "loss"), (30_002, "loss")
     assert found == [(*first, 5, 1.0), (*first, 6, 2.0), (*second, 1, 3.0), (*second, 2, 4.0)]
     values = [1.0, math.nan, math.inf, -math.inf, 5e-324, 1e308, 1e308]
     columns = Columns([*range(7)], [0] * 7, values)
-    found = points_of(through_json(list(point_messages(JOB, 1, decoded(loss=columns), TagLimit()))))
+    written = [each.model_dump_json() for each in point_messages(JOB, 1, decoded(loss=columns), TagLimit())]
+    found = points_of(list(map(MetricPointsReported.model_validate_json, written)))
     assert [value for *_, value in found] == [1.0, "nan", "inf", "-inf", 5e-324, 1e308, 1e308]
 
 
