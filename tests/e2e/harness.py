@@ -33,7 +33,8 @@ class UserFolder:
         self, *arguments: str, text: str = "", timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
-        if self.command == COMMAND and arguments[0] not in COLD:
+        imports_alike = self.command == COMMAND and "PYTHONPATH" not in self.extra
+        if imports_alike and arguments[0] not in COLD:
             return run_warm(arguments, self.path, self.environment, text, timeout_s)
         return ran([str(self.command), *arguments], self.path, self.environment, text, timeout_s)
 

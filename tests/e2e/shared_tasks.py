@@ -55,6 +55,11 @@ class Chatty(Task):
         print("done")
 
 
+class Hungry(Task):
+    def train(self, device):
+        bytearray(300_000_000)
+
+
 class Gated(Task):
     """Reports some values and ends once its gate is open."""
 
@@ -197,6 +202,7 @@ OF_ONE_LINE = (
     *("Curve", "Record", "Prepare", "Fail", "Learn", "Compare"),
 )
 TYPES = f"""tasks:
+  hungry: {{entry: mine:Hungry, path: ., max_memory: 150MB}}
   answer: {{entry: mine:Answer, path: ., runner: service}}
   fit: {{entry: fit:Fit, path: "{EXAMPLES / "tasks"}"}}
   train: {{entry: train:Train, path: "{EXAMPLES / "serve"}"}}

@@ -1,12 +1,15 @@
-"""The demo, as `make demo` runs it: to its end, and interrupted."""
+"""The demo, as `make demo` runs it: to its end, interrupted, and killed."""
 
+import os
 import re
+import select
 import signal
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.harness import UserFolder
+from trackside.embedded.folder import read_status
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -38,4 +41,18 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
         assert any("accepted" in line for line in demo.stdout)
         demo.send_signal(signal.SIGINT)
         assert demo.wait(120) == 130
+    assert folder.processes() == []
+
+
+@pytest.mark.long
+def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
+    folder = UserFolder(tmp_path)
+    with folder.start("demo") as demo:
+        assert demo.stdout is not None
+        assert any("topics and tables" in line for line in demo.stdout)
+        supervisor = os.pidfd_open(read_status(tmp_path / ".trackside").supervisor_pid)
+        demo.kill()
+    ended, _, _ = select.select([supervisor], [], [], 120)
+    os.close(supervisor)
+    assert ended
     assert folder.processes() == []

@@ -29,6 +29,7 @@ LISTINGS[REPEAT.kind] = RepeatListing()
 CATALOGUE = f"tasks: {{noop: {{entry: 'noop:Noop', path: '{ROOT / 'deploy/examples/noop'}'}}}}\n"
 SEEDS = "kind: repeat\nname: seeds\ntask_type: noop\ntimes: 3\nat_once: 2\n"
 LONG = "kind: repeat\ntask_type: noop\ntimes: 100\nparameters: {wait_for_stop: true}\n"
+WRONG = "kind: repeat\ntask_type: nope\ntime: 3\nat_once: 0\n"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def home(
 ) -> Iterator[UserFolder]:
     path = tmp_path_factory.mktemp("home")
     (path / "python").mkdir()
-    files = {"catalogue.yaml": CATALOGUE, "seeds.yaml": SEEDS, "long.yaml": LONG}
+    files = {"catalogue.yaml": CATALOGUE, "seeds.yaml": SEEDS, "long.yaml": LONG, "wrong.yaml": WRONG}
     for name, text in {**files, "python/sitecustomize.py": ENTRY}.items():
         (path / name).write_text(text)
     settings = {
@@ -81,3 +82,10 @@ def test_it_can_be_stopped(home: UserFolder) -> None:
     home.run_ok("submit", "long.yaml", "--id", "long-1")
     _, end = home.json_lines("stop", "long-1", "--wait")
     assert end["status"] == "STOPPED"
+
+
+def test_a_spec_with_errors_is_refused_with_all_of_them_and_their_lines(home: UserFolder) -> None:
+    refused = home.run("submit", "wrong.yaml")
+    assert refused.returncode == 2
+    assert "wrong.yaml:3: $.time: unknown field 'time'" in refused.stderr
+    assert "wrong.yaml:4: $.at_once: " in refused.stderr and "$.times: missing" in refused.stderr

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage
 from itertools import count
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -19,6 +20,7 @@ from tests.e2e.shared_stack import StackFolder
 from tests.e2e.shared_tasks import EXAMPLES
 from tests.polling import poll_until_sync
 from trackside.embedded.ports import free_ports
+from trackside.worker.attempts.cgroups import cgroups_of
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -137,6 +139,24 @@ def test_a_batch_of_which_a_task_fails_says_which_and_exits_1(home: StackFolder)
     assert "1 of its tasks did not finish" in ended.stderr
     assert home.run("watch", home.id("broken")).returncode == 1
     assert "FileNotFoundError" in home.run_ok("show", home.id("broken"))
+
+
+@pytest.mark.long
+def test_t17_a_task_that_is_killed_at_its_limit_ends_so_and_says_which(
+    home: StackFolder, tmp_path: Path
+) -> None:
+    probe = cgroups_of("probe", tmp_path, 0)
+    probe.close()
+    if "memory" not in probe.folders:
+        pytest.skip("this host has no memory cgroup that may be written to")
+    (home.path / "hungry.yaml").write_text("{kind: task, task_type: hungry}")
+    ended = home.run("submit", "hungry.yaml", "--id", home.id("hungry"), "--wait", "--json")
+    end = json.loads(ended.stdout.splitlines()[-1])
+    assert end["ends"] == {"oom_host": 1}
+    assert "killed at max_memory of its task type, 143 MiB" in end["unfinished"][0]["message"]
+    [task] = home.json_output("show", home.id("hungry"))["tasks"]
+    [attempt] = home.json_output("show", task["task_id"])["attempts"]
+    assert (attempt["worker_id"], attempt["ending"]) == ("worker", "oom_host")
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.integration.replay.backed_up_log import Given
+from tests.small_disk import small_disk
 from tests.stack import Servers, database_with_tables, fresh_database
 from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
@@ -27,9 +28,10 @@ from trackside.replay.history.errors import (
     DamagedFileError,
     IncompleteLogError,
     LiveTargetError,
+    ReplayError,
 )
 from trackside.replay.transfer.backup import add_to_backup
-from trackside.replay.transfer.backup_files import MANIFEST, PARTIAL
+from trackside.replay.transfer.backup_files import MANIFEST, PARTIAL, read_manifest
 from trackside.replay.transfer.restore import manifest_to_restore, restore
 from trackside.verify.log import verify
 
@@ -77,6 +79,23 @@ async def test_a_run_that_is_killed_leaves_the_backup_as_it_was(given: Given) ->
     assert (given.folder / MANIFEST).read_bytes() == kept
     assert await given.back_up() == 3
     assert not (given.folder / PARTIAL).exists()
+
+
+@pytest.mark.long
+async def test_a_disk_that_is_full_during_a_run_leaves_the_backup_as_it_was(given: Given) -> None:
+    with small_disk(given.folder, "1m") as disk:
+        await given.back_up()
+        kept = {path.name: path.read_bytes() for path in given.folder.iterdir()}
+        await given.say(os.urandom(100_000))
+        disk.fill(leave_bytes=16_384)
+        with pytest.raises(OSError, match="No space left on device") as raised:
+            await given.back_up()
+        assert not isinstance(raised.value, ReplayError)
+        disk.empty()
+        assert {path.name: path.read_bytes() for path in given.folder.iterdir()} == kept
+        made = await add_to_backup(given.log, given.topics, given.folder)
+        assert made.run is not None and made.run.records == 1
+        assert read_manifest(given.folder) == made.manifest
 
 
 def _killed_while_it_copies(bootstrap: str, prefix: str, folder: str) -> None:

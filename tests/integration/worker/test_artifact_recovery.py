@@ -136,6 +136,18 @@ async def test_a_task_goes_on_while_the_store_is_gone_and_its_attempt_ends_once_
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
+@pytest.mark.long
+async def test_an_attempt_fails_when_the_store_is_gone_for_too_long(
+    tmp_path: Path, missing_store: Path
+) -> None:
+    script = class_of(SAVES.replace("COUNT", "2"))
+    async with started(tmp_path, task_of(tmp_path, script, CLASS), upload_timeout_s=0.5) as harness:
+        story = await harness.story("a", task_type="a")
+    end = of(story, AttemptEnded)[0]
+    assert end.end is AttemptEnd.FAILED and end.error is not None and not of(story, ArtifactSaved)
+    assert (end.error.stage, end.error.type) == ("SAVE", "store_unreachable")
+
+
 async def test_a_worker_that_leaves_waits_no_longer_for_the_store_than_for_its_tasks(
     tmp_path: Path, missing_store: Path
 ) -> None:

@@ -94,6 +94,28 @@ async def test_a_store_that_is_killed_during_an_upload_and_comes_back_empty_gets
         assert await told_and_finished(await harness.events_until_end("t")) == [(1, "weights", 1, "file")]
 
 
+@pytest.mark.long
+async def test_a_folder_that_vanishes_during_uploads_and_comes_back_gets_all_of_them(
+    tmp_path: Path, store: Path, gate: Gate
+) -> None:
+    script = class_of(f"""
+for number in range(200):
+    trial.save("numbers", b"%d" % number)
+    if number == 100:
+        open({str(gate.path)!r}).read()
+""")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        await harness.event(ArtifactSaved, "t")
+        await asyncio.to_thread(store.rename, tmp_path / "elsewhere")
+        await gate.pass_one()
+        await tried_again("store_unreachable")
+        assert len(of(await harness.events_so_far("t"), ArtifactSaved)) <= 101
+        await asyncio.to_thread((tmp_path / "elsewhere").rename, store)
+        saved = await told_and_finished(await harness.events_until_end("t"))
+    assert saved == [(number, "numbers", number, "file") for number in range(1, 201)]
+
+
 RESUMES = class_of("""
 last = trial.last_checkpoint()
 trial.report(0.5)

@@ -55,6 +55,53 @@ async def died_at(harness: Any, step: int) -> list[CheckpointReference]:
     return checkpoints(story)
 
 
+TRAINING = """
+import sys
+sys.modules["matplotlib"] = None  # it takes long to import
+import torch
+from trackside.sdk.training import Training as Saved
+""" + class_of("""
+asked = trial.parameters()
+torch.manual_seed(7)
+model = torch.nn.Linear(asked["width"], 1)
+training = Saved("run", model, objective="loss", checkpoint_every=2)
+for epoch in range(training.resume(), 6):
+    loss = (model(torch.rand(8, asked["width"])) - 1).square().mean()
+    weights = list(model.parameters())
+    for weight, slope in zip(weights, torch.autograd.grad(loss, weights)):
+        weight.data -= 0.1 * slope
+    training.record({"loss": loss})
+    if epoch == asked.get("dies_at"):
+        os.kill(os.getpid(), 9)
+return {"weights": model.weight.flatten().tolist(), "losses": [row["loss"] for row in training.history]}
+""")
+
+
+@pytest.mark.long
+async def test_a_training_continues_on_another_worker_as_if_it_had_never_stopped_and_with_no_other_model(
+    tmp_path: Path, store: Path
+) -> None:
+    pytest.importorskip("torch", reason="the training is one of torch")
+    catalogue = task_of(tmp_path, TRAINING, CLASS)
+    async with started(tmp_path, catalogue, preload="torch") as harness:
+        whole = await harness.ended("whole", {"width": 2}, task_type="a")
+        saved = checkpoints(await harness.story("t", {"width": 2, "dies_at": 4}, task_type="a"))
+    assert [each.step for each in saved] == [4, 2]
+    (tmp_path / "other").mkdir()
+    async with started(tmp_path / "other", catalogue, preload="torch") as harness:
+        story = await harness.story("t", {"width": 2}, task_type="a", attempt=2, checkpoints=saved)
+        refused = await harness.ended("wider", {"width": 3}, task_type="a", checkpoints=saved)
+        await harness.run("wider", {"width": 3}, task_type="a", attempt=2)
+        anew = await harness.end("wider", nth=2)
+    assert [event.step for event in of(story, TaskResumed)] == [4]
+    assert [step for step, _ in reports(story)] == [4, 5]
+    assert of(story, AttemptEnded)[0].result == whole.result, whole.error
+    assert refused.end is AttemptEnd.FAILED and refused.error is not None
+    assert (refused.error.stage, refused.error.type) == ("TRAIN", "RuntimeError")
+    assert "size mismatch for weight" in refused.error.message
+    assert anew.end is AttemptEnd.FINISHED, anew.error
+
+
 async def test_a_later_attempt_continues_on_another_worker(tmp_path: Path, store: Path) -> None:
     catalogue = task_of(tmp_path, class_of(STEPS), CLASS)
     async with started(tmp_path, catalogue) as harness:

@@ -105,3 +105,17 @@ async def test_on_a_full_disk_of_the_store_an_attempt_ends_when_there_is_room(
             story = await harness.events_until_end("large")
             assert told(all_in_store(disk.folder, story)) == [(1, "numbers", 1, "file")]
             assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+
+
+@pytest.mark.long
+async def test_a_store_that_may_only_be_read_gets_what_was_saved_once_it_may_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(named_store(tmp_path, monkeypatch), "16m") as disk:
+        disk.make_writable(writable=False)
+        async with started(tmp_path, task_of(tmp_path, SAVES, CLASS)) as harness:
+            await harness.run("t", {"bytes": 1_000}, task_type="a")
+            await tried_again("store_unreachable")
+            disk.make_writable(writable=True)
+            story = await harness.events_until_end("t")
+            assert told(all_in_store(disk.folder, story)) == [(1, "numbers", 1, "file")]

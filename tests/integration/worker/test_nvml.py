@@ -90,7 +90,11 @@ def test_four_gpus_are_found_by_a_process_that_looks_for_the_library(fake_nvml: 
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [(9, "no NVIDIA GPUs"), pytest.param(999, "no NVIDIA GPUs", marks=pytest.mark.long), (0, "Not Found")],
+    [
+        (9, "no NVIDIA GPUs"),
+        *(pytest.param(code, "no NVIDIA GPUs", marks=pytest.mark.long) for code in (18, 999)),
+        (0, "Not Found"),
+    ],
 )
 def test_fm20_a_library_that_cannot_be_loaded_is_one_line_in_the_log(
     fake_nvml: FakeNvml, tmp_path: Path, code: int, said: str
@@ -105,6 +109,12 @@ def test_fm20_a_library_that_cannot_be_loaded_is_one_line_in_the_log(
     devices, lines = listed(variables)
     assert [device["device_id"] for device in devices] == ["cpu-0"]
     assert len(lines) == 1 and said in lines[0]
+
+
+@pytest.mark.long
+def test_a_gpu_that_is_lost_from_the_start_is_left_out(fake_nvml: FakeNvml, nvml: Nvml) -> None:
+    fake_nvml.lose(0)
+    assert [gpu.index for gpu in nvml.gpus()] == [1, 2, 3]
 
 
 def test_a_reading_tells_memory_utilisation_and_processes(fake_nvml: FakeNvml, nvml: Nvml) -> None:

@@ -16,6 +16,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.summaries import ReportedItem, SummaryItemsReported
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import store_outage
+from trackside.worker.child.summary_spool import MAX_UNSTORED_FILES
 
 MIB = 2**20
 REPORTS = """
@@ -90,6 +91,23 @@ async def test_a_task_waits_for_a_full_store_and_all_is_stored_once_it_has_room(
                 assert_in_store(disk.folder, item, size)
     assert not [*(tmp_path / "worker" / "spool").rglob("*.content")]
     assert "left out" not in await harness.output("t", lambda text: True)
+
+
+@pytest.mark.long
+async def test_a_store_that_is_missing_and_comes_back_gets_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = named_store(tmp_path, monkeypatch)
+    store.touch()  # a file where its folder should be
+    async with started(tmp_path, task_of(tmp_path, TASK, CLASS)) as harness:
+        await run(harness, tmp_path / "progress", 300, 8)
+        await tried_again("store_unreachable")
+        await poll_until(_reached(tmp_path / "progress", MAX_UNSTORED_FILES - 1))
+        store.unlink()
+        store.mkdir()
+        found = await images(harness)
+        assert (await harness.end("t")).end is AttemptEnd.FINISHED
+    assert sorted(item.step for item in found) == [*range(300)]
 
 
 @pytest.mark.long
