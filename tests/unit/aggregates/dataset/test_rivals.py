@@ -239,8 +239,8 @@ def test_a_stop_counts_once_and_nothing_is_observed_after_it_or_of_the_watcher_b
     assert log.dataset.status is messages.DatasetStatus.TRUNCATED
     log = watched(5)
     log.each(PAUSED, RESUMED.model_copy(update={"change": 2}))
-    for late in (observed(5, 7), truncated(), refused()):
-        assert log.tell(late) == [OVERTAKEN]
+    for unheard in (observed(5, 7), truncated(), refused()):
+        assert log.tell(unheard) == [OVERTAKEN]
 
 
 def test_what_the_placement_before_has_reported_counts_until_another_one_was_given_the_end() -> None:

@@ -167,11 +167,14 @@ def test_an_archived_model_is_not_changed_until_it_is_restored() -> None:
 
 
 def test_what_is_no_model_is_refused() -> None:
-    kinds: list[type[Any]] = [messages.TagModel, messages.ArchiveModel, messages.RestoreModel]
-    for kind, asked in (
-        *((messages.AddModelVersion, body()), (messages.SetModelStage, {"version": 1, "stage": "none"})),
-        *((kind, {}) for kind in kinds),
-    ):
+    bodies: dict[type[Any], Json] = {
+        messages.AddModelVersion: body(),
+        messages.SetModelStage: {"version": 1, "stage": "none"},
+        messages.TagModel: {},
+        messages.ArchiveModel: {},
+        messages.RestoreModel: {},
+    }
+    for kind, asked in bodies.items():
         for told in (Told(), search_running()):
             assert refusal(ask(told, kind, asked))[:2] == ("unknown_model", "$partitionkey")
 
