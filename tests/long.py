@@ -110,6 +110,7 @@ PIECES: tuple[Piece, ...] = (
         "embedded",
         "eventlog",
         "incremental",
+        "kubernetes",
         "projections",
         "replay",
         "sdk",

@@ -140,6 +140,7 @@ def _use(root: Path, folder: Path, reference: ArtifactReference) -> int:
         return path.stat().st_size
 
 
+@pytest.mark.thorough
 def test_processes_share_a_cache(store: Store, blobs: CountingBlobs, cache: Cache) -> None:
     references = [saved(store, number) for number in range(2)]
     with multiprocessing.get_context("spawn").Pool(3) as pool:

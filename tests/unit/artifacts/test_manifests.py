@@ -18,6 +18,7 @@ def file(path: str, size_bytes: int = 1) -> manifests.ManifestFile:
     return manifests.ManifestFile(path=path, sha256=DIGEST, size_bytes=size_bytes)
 
 
+@pytest.mark.thorough
 @given(st.sets(paths, max_size=8), st.randoms(use_true_random=False))
 def test_a_folder_has_one_manifest_in_whatever_order_its_files_are_found(found: set[str], random) -> None:  # type: ignore[no-untyped-def]
     files = [path for path in found if not any(other.startswith(f"{path}/") for other in found)]

@@ -32,6 +32,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_every_command_has_help_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     for name in (*(name for group in COMMANDS.values() for name in group), "convert sedna"):
         assert call([*name.split(), "--help"]) == 0

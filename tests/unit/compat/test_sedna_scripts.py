@@ -62,6 +62,7 @@ def weights(path: Path, *values: float) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_script_that_trains_saves_the_model_and_one_that_evaluates_compares_two(folder: Path) -> None:
     sys.stdout.write(f"seed {SEED}\n")
     inputs = folder / "inputs"
@@ -312,6 +313,7 @@ def test_tables_are_those_of_pandas_if_it_is_there(folder: Path) -> None:
     assert (data.x["x"].tolist(), data.y.tolist()) == ([1], [2])
 
 
+@pytest.mark.thorough
 def test_what_is_no_script_is_bad_usage() -> None:
     command = [sys.executable, "-m", "trackside.compat.sedna", "no.py"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -92,6 +92,7 @@ def change(told: Told, wanted: Any) -> set[str]:
     return {type(event).__name__ for event in listed}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MARKED)
 async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_the_same(name: str) -> None:
     random = Random(name)

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial, reduce
 from typing import Any
 
+import pytest
 import typer
 from typer.core import TyperGroup
 
@@ -124,6 +125,7 @@ def test_every_part_of_the_data_manager_has_its_row() -> None:
     assert {part: sorted(methods) for part, methods in found.items()} == NAMES["mindinsight"]["data_manager"]
 
 
+@pytest.mark.thorough
 def test_everything_of_ours_that_the_tables_name_is_there() -> None:
     columns = [("## Pages", 0), ("## Pages", 1), ("## HTTP", 0), ("## HTTP", 1), ("## The data manager", 0)]
     ours = {name for heading, table in columns for row in rows(heading, table) for name in named(row[1])}

@@ -109,6 +109,7 @@ def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
     assert rare == {}
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(SEEDS)
 def test_what_was_folded_adds_nothing_when_it_comes_again(seed: int) -> None:
@@ -134,6 +135,7 @@ def settled(found: Stream) -> bytes:
     return state
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(SEEDS)
 def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> None:
@@ -149,6 +151,7 @@ def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> N
     assert other.positions == told.streams.positions
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(SEEDS)
 def test_a_reader_that_shrinks_closed_streams_agrees_with_one_that_does_not(seed: int) -> None:
@@ -160,6 +163,7 @@ def test_a_reader_that_shrinks_closed_streams_agrees_with_one_that_does_not(seed
         shrink(found)
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(SEEDS)
 def test_the_promises_of_a_search_hold_at_every_offset(seed: int) -> None:

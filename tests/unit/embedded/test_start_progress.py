@@ -82,6 +82,7 @@ def test_a_process_that_runs_makes_progress_until_ten_times_the_limit(status: Pr
         assert now_s - start.began_s > LONGEST_TIMES * LIMIT_S
 
 
+@pytest.mark.thorough
 @needs_schedstats
 def test_what_a_process_waits_for_a_processor_counts_as_if_it_ran(status: ProcessStatus) -> None:
     one = next(iter(os.sched_getaffinity(0)))

@@ -34,6 +34,7 @@ def test_what_a_full_pass_has_kept_is_not_traversed_by_the_next_one() -> None:
         assert not any(each is kept for each in gc.get_objects())
 
 
+@pytest.mark.thorough
 def test_a_cycle_that_outlived_a_pass_is_found_by_one_of_the_next_or_after_it() -> None:
     with collecting_seldom():
         node, other = Node(), Node()

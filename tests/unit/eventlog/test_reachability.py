@@ -39,6 +39,7 @@ async def first_sentence(server: str, address: str) -> tuple[str, float]:
     return sentence, monotonic_s() - began_s
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("server", ["Kafka", "Postgres"])
 async def test_a_closed_port_and_a_silent_server_are_named_with_the_address(server: str) -> None:
     assert WITHIN_S < 1.5

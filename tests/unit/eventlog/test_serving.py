@@ -63,6 +63,7 @@ def service(log: MemoryLog) -> ServiceContext:
     return ServiceContext.on(log, Topics(), "dispatcher")
 
 
+@pytest.mark.thorough
 async def test_where_to_begin_is_asked_until_the_log_answers(log: FlakyLog) -> None:
     places = {(TOPIC.name, 0): 0, (TOPIC.name, 1): 0}
     assert await from_start(log, TOPIC) == places

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ check()
 """
 
 
+@pytest.mark.thorough
 def test_without_room_on_disk_it_keeps_what_it_has_in_memory(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "90m") as disk:
         env = {**os.environ, "SQLITE_TMPDIR": str(disk.folder), "PYTHONPATH": str(ROOT)}

@@ -39,6 +39,7 @@ def test_every_variable_in_the_code_is_known() -> None:
     assert len(named & KNOWN) > 20
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "argv",
     [

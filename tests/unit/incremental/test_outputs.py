@@ -110,6 +110,7 @@ def test_a_killed_writer_leaves_the_old_file_and_the_next_one_tidies_up(tmp_path
     assert names(tmp_path) == ["live", "other"]
 
 
+@pytest.mark.thorough
 def test_the_file_of_a_writer_that_is_only_slow_is_not_tidied_away(tmp_path: Path) -> None:
     writer = start_writer(tmp_path / "slow")
     try:

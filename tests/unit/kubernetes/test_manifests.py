@@ -41,6 +41,7 @@ def service(manifests: list[Manifest], name: str) -> Any:
     return pod(manifests, name)["containers"][0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_an_overlay_has_no_findings(overlay: str) -> None:
     assert findings(rendered(overlay)) == []

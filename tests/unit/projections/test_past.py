@@ -168,6 +168,7 @@ async def test_a_damaged_snapshot_is_made_again(log: MemoryLog, store: FolderPas
         assert [line["position"] for line in lines] == [int(newest.stem)], "a reader reports it once"
 
 
+@pytest.mark.thorough
 async def test_snapshots_of_another_log_are_made_again(log: MemoryLog, store: FolderPastStore) -> None:
     await snapshot(log, store)
     other = await empty()

@@ -123,6 +123,7 @@ def answers_to_stops(stream: Stream, names: list[str]) -> list[Any]:
     return [*said, *(of_trials(stream, StopTrial(trial=at), "c-9", NO_LOOKUP) for at in range(9))]
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(st.integers(0, 2**32))
 @example(108575)  # a task whose training has resumed is free again for the next trial
@@ -192,6 +193,7 @@ def open_tasks(stream: Stream) -> set[str]:
     return {*(search.task_of(number) for number in search.active), *search.idle, *others}
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_rows_of_settled_tasks_are_computed_once_and_are_those_of_the_whole_log(seed: int) -> None:

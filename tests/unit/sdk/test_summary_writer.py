@@ -143,6 +143,7 @@ def test_files_hold_what_those_of_torchs_writer_hold(tmp_path: Path) -> None:
                 assert value == their_value, key
 
 
+@pytest.mark.thorough
 def test_a_graph_has_the_edges_between_modules(tmp_path: Path) -> None:
     with SummaryWriter(tmp_path) as writer:
         writer.add_graph(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.rand(2, 3))

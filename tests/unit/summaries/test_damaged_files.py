@@ -55,6 +55,7 @@ def test_every_byte_that_changes_is_found_and_everything_before_it_is_read(tmp_p
         assert pieces[-1].end == (ends[before - 1] if before else 0)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.integers(0, len(FILE)), max_size=6).map(sorted))
 def test_a_file_that_grows_is_read_on_from_where_reading_ended(sizes: list[int]) -> None:
     at, found = 0, []

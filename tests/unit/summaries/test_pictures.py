@@ -54,6 +54,7 @@ def test_any_curve_is_a_picture(values: list[float], log_y: bool) -> None:
     assert ElementTree.fromstring(picture([curve(values, first=2**62)], options)).tag == f"{SVG}svg"
 
 
+@pytest.mark.thorough
 def test_times_and_many_curves_are_a_picture() -> None:
     times = ChartCurve("a", np.array([0.0, 600.0]), np.array([1.0, 2.0]))
     assert len(picture([times], PictureOptions(axis="relative"))) > 1_000

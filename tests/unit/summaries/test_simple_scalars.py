@@ -67,6 +67,7 @@ def _comparable(value: float) -> float:
     return 1e300 if math.isnan(value) else value
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(scalars(), scalars(), others()), max_size=12))
 def test_what_is_read_without_the_parser_is_what_the_parser_reads(bodies: list[bytes]) -> None:

@@ -124,6 +124,7 @@ def test_what_is_no_curve_is_refused(
         thin(steps, values, limit)
 
 
+@pytest.mark.thorough
 @given(points(), LIMITS)
 def test_large_buckets_are_thinned_as_small_ones(given: Points, limit: int) -> None:
     together = thinned(given, limit)

@@ -196,6 +196,7 @@ print("lives")
 """
 
 
+@pytest.mark.thorough
 def test_a_service_whose_log_is_on_a_full_disk_lives_on() -> None:
     with Path("/dev/full").open("w") as full:  # every write to it fails: there is no room
         ended = subprocess.run(

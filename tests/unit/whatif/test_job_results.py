@@ -63,6 +63,7 @@ def _numbers(each: SimulatedRound) -> tuple[Any, ...]:
     return (each.number, times, each.train, each.trained, each.recorded, each.verdict, values, each.live)
 
 
+@pytest.mark.thorough
 def test_scenarios_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
     triggers = [
         above("accuracy", 0.7),

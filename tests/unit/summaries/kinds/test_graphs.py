@@ -50,6 +50,7 @@ def test_a_scope_that_the_graph_does_not_have_is_refused(parent: str) -> None:
     assert len(str(refused.value)) < 300
 
 
+@pytest.mark.thorough
 def test_a_search_finds_a_text_in_any_case_and_a_read_over_the_limit_is_refused() -> None:
     page = GraphTree(MODEL).search("DENSE")
     assert [entry.path for entry in page.entries] == ["model/dense", "model/dense/kernel", "model/dense/bias"]
@@ -66,6 +67,7 @@ def test_a_search_finds_a_text_in_any_case_and_a_read_over_the_limit_is_refused(
         large.search("layer", limit=MAX_NODES + 1)
 
 
+@pytest.mark.thorough
 @given(GRAPHS)
 def test_every_node_is_found_below_its_parents(graph: Graph) -> None:
     tree = GraphTree(graph)

@@ -20,6 +20,7 @@ from trackside.summaries.kinds.tensor import TENSOR, slice_of
 CUBE = np.arange(60).reshape(3, 4, 5)
 
 
+@pytest.mark.thorough
 @given(TENSORS)
 @settings(max_examples=100, deadline=None)
 def test_the_statistics_are_those_of_the_finite_values(array: NDArray[Any]) -> None:
@@ -38,6 +39,7 @@ def test_the_statistics_are_those_of_the_finite_values(array: NDArray[Any]) -> N
     assert math.isclose(facts.std, float(finite.std()), rel_tol=1e-9, abs_tol=max(largest * 1e-9, 1e-320))
 
 
+@pytest.mark.thorough
 @given(TENSORS)
 @settings(max_examples=100, deadline=None)
 def test_each_finite_value_is_in_one_of_at_most_30_buckets(array: NDArray[Any]) -> None:
