@@ -1,4 +1,4 @@
-"""Every client of Kafka is given the settings of its security: none is built with an address alone."""
+"""Every client of Kafka is given the settings of its security, and asks for the topics that it needs."""
 
 import ast
 from collections.abc import Iterator
@@ -6,15 +6,24 @@ from pathlib import Path
 
 from tests.house.source import ROOT, shown
 
+WHOLE_CLUSTER = (".list_topics()", ".describe_topics()", ".describe_cluster()", ".fetch_all_metadata()")
+"""Requests whose answer has every topic of a cluster; `eventlog.kafka_metadata` has others."""
 CLIENTS = ("AIOKafkaConsumer", "AIOKafkaProducer", "AIOKafkaAdminClient")
 
 
-def clients() -> Iterator[tuple[Path, ast.Call]]:
+def sources() -> Iterator[tuple[Path, str]]:
     for folder in ("libs", "services", "deploy"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in CLIENTS:
-                    yield path, node
+            yield path, path.read_text("utf-8")
+
+
+def clients() -> Iterator[tuple[Path, ast.Call]]:
+    for path, text in sources():
+        if not any(client in text for client in CLIENTS):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in CLIENTS:
+                yield path, node
 
 
 def has_its_security(call: ast.Call) -> bool:
@@ -30,3 +39,9 @@ def test_every_client_of_kafka_is_given_its_security() -> None:
     found = list(clients())
     assert len(found) >= 5
     assert [f"{shown(path)}:{call.lineno}" for path, call in found if not has_its_security(call)] == []
+
+
+def test_no_client_of_kafka_asks_for_the_topics_of_the_whole_cluster() -> None:
+    assert [
+        f"{shown(path)}: {call}" for path, text in sources() for call in WHOLE_CLUSTER if call in text
+    ] == []

@@ -6,10 +6,13 @@ from tests.golden_suggestions import committed, differences, suggestions
 from tests.unit.dispatcher.tuner_histories import SPACE, Setup, rebuilt, run_search
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
-pytest.importorskip("torch", reason="make check needs no torch")
-
 GP_TOLERANCE = 1e-4
 """It maximises numerically, so the last bits of torch and SciPy grow to more than those of other tuners."""
+
+
+@pytest.fixture(autouse=True)
+def needs_torch() -> None:
+    pytest.importorskip("torch", reason="make check needs no torch")
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from tests.integration.projections.harness import all_rows, running_projections
 from tests.polling import poll_until
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_metadata import existing_topics
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.replay.history.recorded_stream import read_entries
 from trackside.replay.transfer.backup import add_to_backup, topics_of_backup
@@ -42,11 +43,10 @@ class Given:
         await admin.start()
         try:
             names = [topic.name for topic in self.topics.shared]
-            there = set(await admin.list_topics())
-            await admin.delete_topics([name for name in names if name in there])
+            await admin.delete_topics(sorted(await existing_topics(admin, names)))
 
             async def gone() -> bool:
-                return not set(names) & set(await admin.list_topics())
+                return not await existing_topics(admin, names)
 
             await poll_until(gone)
         finally:

@@ -22,6 +22,7 @@ from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_metadata import existing_topics
 from trackside.eventlog.kafka_topics import delete_before
 from trackside.replay.history.errors import (
     AnotherInstallationError,
@@ -230,5 +231,5 @@ async def test_a_damaged_backup_is_refused_with_the_place_before_anything_is_wri
             (given.folder / name).write_bytes(content)
     admin = AIOKafkaAdminClient(bootstrap_servers=given.bootstrap)
     await admin.start()
-    assert not {topic.name for topic in given.topics.shared} & set(await admin.list_topics())
+    assert not await existing_topics(admin, [topic.name for topic in given.topics.shared])
     await admin.close()

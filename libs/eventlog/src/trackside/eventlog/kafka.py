@@ -21,6 +21,7 @@ from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.client_lifecycle import start_client, start_within, stopped
 from trackside.eventlog.encryption import Decryption, StreamKeys
 from trackside.eventlog.errors import TooLargeError, TransientError, error_text
+from trackside.eventlog.kafka_metadata import describe_cluster, describe_topics, existing_topics
 from trackside.eventlog.kafka_probe import reason_of
 from trackside.eventlog.kafka_reader import KafkaReader
 from trackside.eventlog.kafka_rights import raise_if_denied
@@ -135,8 +136,8 @@ class KafkaLog:
         """Creates the topics that don't exist, and waits until the broker names a leader for each."""
         try:
             async with self._admin() as admin:
-                known = set(await admin.list_topics())
-                copies = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
+                known = await existing_topics(admin, [topic.name for topic in topics])
+                copies = min(REPLICAS, len((await describe_cluster(admin))["brokers"]))
                 for topic in [each for each in topics if each.name not in known]:
                     new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.created_settings)
                     errors = (await admin.create_topics([new])).topic_errors
@@ -149,7 +150,8 @@ class KafkaLog:
     async def preflight(self, topics: Sequence[Topic]) -> None:
         """Checks topics; raises PreflightError, or TransientError if the broker doesn't respond."""
         async with self._asked(f"topics like {topics[0].name if topics else 'none'}") as admin:
-            found = {entry["topic"]: len(entry["partitions"]) for entry in await admin.describe_topics()}
+            described = await describe_topics(admin, [topic.name for topic in topics])
+            found = {entry["topic"]: len(entry["partitions"]) for entry in described}
             for topic in topics:
                 check_partitions(topic, found.get(topic.name))
             settings = await self._settings(admin, topics)
@@ -159,7 +161,7 @@ class KafkaLog:
     async def cluster_id(self) -> str:
         """Requests the id of the cluster; raises TransientError."""
         async with self._asked("its cluster") as admin:
-            return str((await admin.describe_cluster())["cluster_id"])
+            return str((await describe_cluster(admin))["cluster_id"])
 
     async def close(self) -> None:
         """Closes all connections, waiting at most a second for requests in flight."""
@@ -298,11 +300,11 @@ class KafkaLog:
         return found
 
     async def _wait_for_leaders(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
-        names = [topic.name for topic in topics]
+        names = {topic.name for topic in topics}
         async with asyncio.timeout(60):
             while True:
-                found = await admin.describe_topics(names)
-                led = all(
+                found = await describe_topics(admin, names)
+                led = len(found) == len(names) and all(
                     entry["error_code"] == 0 and all(part["leader"] >= 0 for part in entry["partitions"])
                     for entry in found
                 )

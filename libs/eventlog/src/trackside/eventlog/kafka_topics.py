@@ -14,6 +14,7 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from trackside.contracts.topics import Topic
 from trackside.eventlog.client_lifecycle import start_client
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.kafka_metadata import describe_cluster, existing_topics
 from trackside.eventlog.kafka_probe import reason_of
 from trackside.eventlog.kafka_security import client_options
 from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
@@ -30,7 +31,7 @@ async def times_of(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> dict[
     Topics that don't exist are left out. Raises TransientError.
     """
     async with open_admin(kafka, "settings of topics") as admin:
-        known = set(await admin.list_topics())
+        known = await existing_topics(admin, [topic.name for topic in topics])
         resources = [_resource(topic, None) for topic in topics if topic.name in known]
         if not resources:
             return {}
@@ -55,7 +56,7 @@ async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> N
             for code, text, _kind, name in response.resources:
                 if code:
                     raise TransientError(f"settings of topic {name} were refused: error {code} {text or ''}")
-        brokers = [broker["node_id"] for broker in (await admin.describe_cluster())["brokers"]]
+        brokers = [broker["node_id"] for broker in (await describe_cluster(admin))["brokers"]]
         async with asyncio.timeout(ANSWER_MS / 1000):
             for broker in brokers:
                 while not await _has_settings(admin, broker, topics):  # noqa: ASYNC110 - Kafka tells nobody
