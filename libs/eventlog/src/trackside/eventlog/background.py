@@ -4,9 +4,25 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from trackside.eventlog.client_lifecycle import cancel_tasks
+
+CANCEL_AGAIN_S = 5.0
+"""A task that still runs so long after it was cancelled is cancelled again: a library has lost the first.
+
+asyncio.wait_for of Python 3.11 loses one that arrives together with the result, for example.
+"""
+
 
 class UnexpectedCancellationError(Exception):
     """A task was cancelled, but not by this process: a library let one of its own cancellations escape."""
+
+
+async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels tasks and waits until they have ended; again, if a cancellation was lost."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await cancel_tasks(tasks, CANCEL_AGAIN_S)
 
 
 class Background:
@@ -27,10 +43,7 @@ class Background:
     async def close(self) -> None:
         """Cancels the tasks that still run and waits for them."""
         self._closing = True
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.eventlog.background import cancel_and_wait
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Reader, TopicPartition
@@ -68,9 +69,7 @@ async def until_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) ->
         if running.done():
             await running
     finally:
-        running.cancel()
-        stopping.cancel()
-        await asyncio.gather(running, stopping, return_exceptions=True)
+        await cancel_and_wait(running, stopping)
 
 
 class Runner:
