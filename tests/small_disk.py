@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 
 CHUNK = b"\0" * 2**20
 SHRINK_TRIES = 20
+REFILL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,25 @@ class SmallDisk:
                     out.write(CHUNK[:free])
             except OSError:
                 return  # another process took the rest
+
+    @contextmanager
+    def kept_full(self) -> Iterator[None]:
+        """Takes all room, also what others give back, for the duration of the block."""
+        over = threading.Event()
+
+        def fill() -> None:
+            while not over.wait(REFILL_S):
+                self.fill()
+
+        self.fill()
+        filling = threading.Thread(target=fill)
+        filling.start()
+        try:
+            yield
+        finally:
+            over.set()
+            filling.join()
+            self.empty()
 
     def empty(self) -> None:
         """Gives the room back."""

@@ -98,10 +98,9 @@ def test_a_search_survives_that_one_process_meets_a_full_disk_first(first: str, 
         search = SearchOnSmallDisk(public, leash, **NO_LIMITS, **temporary)
         with search.running(TRIALS):
             supervisor = search.status.supervisor_pid
-            disks[filled].fill()
-            meets(search)
-            assert is_running(supervisor)
-            disks[filled].empty()
+            with disks[filled].kept_full():
+                meets(search)
+                assert is_running(supervisor)
             search.await_ready()
             search.assert_nothing_is_lost(SEARCH_ID)
             assert search.status.supervisor_pid == supervisor
