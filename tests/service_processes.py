@@ -4,16 +4,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.forked_services import ForkedProcess, fork_service
+
+STOP_S = 60.0
 
 
 class ServiceProcess:
     """One process of a service; its output goes to a file, which is shown if the test fails."""
 
     def __init__(self, name: str, variables: Mapping[str, str], output: Path) -> None:
-        self._argv = [sys.executable, "-m", f"trackside.{name}"]
+        self._name = name
         self._variables = dict(variables)
         self._output = output
         self._log_offset = 0
@@ -39,37 +43,27 @@ class ServiceProcess:
         return b"service started" in self._output.read_bytes()[self._log_offset :]
 
     def stop(self) -> int:
-        """Stops it with SIGTERM and returns its exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(60)
-        finally:
-            if self.process.poll() is None:
-                self.process.kill()
-                self.process.wait()
+        """Stops it with SIGTERM and returns its exit code.
 
-    def _started(self) -> "subprocess.Popen[bytes]":
-        with self._output.open("ab") as output:
-            self._log_offset = output.tell()
-            return subprocess.Popen(
-                self._argv,
-                env={**os.environ, **self._variables},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+        One that has not ended after a minute is aborted, and writes to its output where it is.
+        """
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            return self.process.wait()
+
+    def _started(self) -> ForkedProcess:
+        self._output.touch()
+        self._log_offset = self._output.stat().st_size
+        return fork_service(self._name, {**os.environ, **self._variables}, self._output)
 
 
 @contextmanager
-def service_process(
-    name: str,
-    variables: Mapping[str, str],
-    folder: Path,
-    start: Callable[[str, Mapping[str, str], Path], ServiceProcess] = ServiceProcess,
-) -> Iterator[ServiceProcess]:
+def service_process(name: str, variables: Mapping[str, str], folder: Path) -> Iterator[ServiceProcess]:
     """Runs a service while the block does; once it is up, it must exit with 0 on SIGTERM."""
-    running = start(name, variables, folder / f"{name}.log")
+    running = ServiceProcess(name, variables, folder / f"{name}.log")
     try:
         yield running
     except BaseException:

@@ -74,6 +74,7 @@ def processes_at(
         "TRACKSIDE_WORKER_CATALOGUE": str(catalogue),
         "TRACKSIDE_WORKER_CPU_SLOTS": "2",
         "TRACKSIDE_WORKER_DATA_DIR": str(folder / "w1"),
+        "TRACKSIDE_WORKER_PRELOAD": "",
         **more,
     }
     with ExitStack() as running:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.history import TIMEOUT_S, History
-from tests.chaos.rounds.forked import forked_services
 from tests.chaos.rounds.waits import sitecustomize
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
@@ -139,15 +138,12 @@ async def rounds_cluster(
     }
     async with AsyncExitStack() as running:
         await prepare(settings)
-        start = running.enter_context(forked_services(variables))
         processes = {
-            name: running.enter_context(
-                service_process(name.partition("-")[0], variables, folder / name, start)
-            )
+            name: running.enter_context(service_process(name.partition("-")[0], variables, folder / name))
             for name in DISPATCHERS[:dispatchers]
         }
         for name in ("scheduler", WORKER):
-            processes[name] = running.enter_context(service_process(name, variables, folder, start))
+            processes[name] = running.enter_context(service_process(name, variables, folder))
         log = await running.enter_async_context(KafkaLog(servers.kafka_bootstrap, "rounds"))
         client = await running.enter_async_context(AsyncClient(servers.kafka_bootstrap, prefix, log=log))
         history = History(log, settings.topics, "")
