@@ -54,11 +54,12 @@ class ForkingProcess:
             pass
 
 
-class ForkedProcess(subprocess.Popen[bytes]):
-    """A process that another one has forked, with what `ServiceProcess` uses of its own children."""
+class ForkedProcess:
+    """A process that another one has forked, with the methods of `subprocess.Popen` that tests use."""
 
     def __init__(self, forking: ForkingProcess, pid: int) -> None:
-        self.pid, self.returncode = pid, None
+        self.pid = pid
+        self.returncode: int | None = None
         self._forking = forking
         self._descriptor = os.pidfd_open(pid)
 

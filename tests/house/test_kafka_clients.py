@@ -4,24 +4,19 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.source import ROOT, shown
+from tests.house.source import nodes, python_files, shown
 
+PRODUCT = ("libs", "services", "deploy")
 WHOLE_CLUSTER = (".list_topics()", ".describe_topics()", ".describe_cluster()", ".fetch_all_metadata()")
 """Requests whose answer has every topic of a cluster; `eventlog.kafka_metadata` has others."""
 CLIENTS = ("AIOKafkaConsumer", "AIOKafkaProducer", "AIOKafkaAdminClient")
 
 
-def sources() -> Iterator[tuple[Path, str]]:
-    for folder in ("libs", "services", "deploy"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path, path.read_text("utf-8")
-
-
 def clients() -> Iterator[tuple[Path, ast.Call]]:
-    for path, text in sources():
-        if not any(client in text for client in CLIENTS):
+    for path in python_files(*PRODUCT):
+        if not any(client in path.read_text("utf-8") for client in CLIENTS):
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in CLIENTS:
                 yield path, node
 
@@ -43,5 +38,8 @@ def test_every_client_of_kafka_is_given_its_security() -> None:
 
 def test_no_client_of_kafka_asks_for_the_topics_of_the_whole_cluster() -> None:
     assert [
-        f"{shown(path)}: {call}" for path, text in sources() for call in WHOLE_CLUSTER if call in text
+        f"{shown(path)}: {call}"
+        for path in python_files(*PRODUCT)
+        for call in WHOLE_CLUSTER
+        if call in path.read_text("utf-8")
     ] == []

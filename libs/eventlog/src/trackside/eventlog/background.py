@@ -18,7 +18,7 @@ class UnexpectedCancellationError(Exception):
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels tasks and waits until they have ended; again, if a cancellation was lost."""
+    """Cancels tasks and waits until they have ended, for three times `CANCEL_AGAIN_S` at most."""
     for task in tasks:
         task.cancel()
     if tasks:
