@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
+from asyncpg import connect_utils
 
 from trackside.domain.table import RowValues, Table
 
@@ -81,6 +82,18 @@ def _is_transient(error: BaseException) -> bool:
 def _is_missing(error: BaseException) -> bool:
     kinds = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedColumnError)
     return isinstance(error, kinds)
+
+
+class _Upgrade(connect_utils.TLSUpgradeProto):
+    """Asks for TLS; if `connect` was cancelled before the question, nobody awaits the error of its answer."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if not self.on_data.cancelled():
+            self.on_data.exception()  # counts as retrieved, so that asyncio does not print it
+
+
+connect_utils.TLSUpgradeProto = _Upgrade  # type: ignore[misc]  # asyncpg has no other way to give it
 
 
 async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:

@@ -26,9 +26,14 @@ from trackside.telemetry import metrics
 KEEP_ALIVE_S = 15.0
 TRY_AGAIN_S = 1.0
 """How long after a page could not be rendered it is tried again."""
-SHORTEST_PAUSE_S = 0.02
+TELL_S = 1.0
+"""How late a page that is being rendered says what has gone wrong meanwhile."""
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 10.0
 SHARE = 4.0
-"""A page is idle for this many times as long as rendering takes, so that pages take a bounded share."""
+"""A page is idle for this many times as long as rendering takes, so that pages take a bounded share.
+
+Within the limits of a pause: the read of a page waits for half a minute for a Postgres that has stopped.
+"""
 KEPT = 200
 """How many rendered contents are kept for other viewers of the same page."""
 
@@ -69,10 +74,16 @@ class Pushing:
             idle_s = 0.0
             streams: frozenset[str] | None = None  # once at the start: the page may be older than this stream
             while not self._stop.is_set():
-                if self._hub.states.text not in waiting:  # at once: a page may not be rendered for a while
-                    waiting = self._hub.states.text
-                    yield _event("waiting", waiting)
-                found = await self._content(page, user)
+                rendering = asyncio.create_task(self._content(page, user))
+                try:
+                    while not rendering.done():
+                        if self._hub.states.text not in waiting:
+                            waiting = self._hub.states.text
+                            yield _event("waiting", waiting)
+                        await asyncio.wait({rendering}, timeout=TELL_S)
+                finally:
+                    rendering.cancel()
+                found = rendering.result()
                 now = blake2b(found.html.encode(), digest_size=8).digest()
                 if found.html and now != digest:
                     digest = now
@@ -88,7 +99,8 @@ class Pushing:
                     waiting = text
                     yield _event("waiting", text)
                 # The first change after a quiet time is often followed by another: a command by its effect.
-                await asyncio.sleep(max(SHORTEST_PAUSE_S, SHARE * found.took_s - idle_s))
+                pause_s = min(SHARE * found.took_s - idle_s, LONGEST_PAUSE_S)
+                await asyncio.sleep(max(pause_s, SHORTEST_PAUSE_S))
                 waits_s = monotonic_s()
                 streams = await self._relevant(subscription, found)
                 idle_s = monotonic_s() - waits_s
