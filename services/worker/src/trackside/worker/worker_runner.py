@@ -17,6 +17,7 @@ from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import HOST, Topics
+from trackside.eventlog.background import cancel_and_wait
 from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.log_id import claim_folder, log_id_of
 from trackside.eventlog.record_writer import RecordWriter
@@ -216,8 +217,7 @@ class WorkerRunner:
         for task in background:
             task.cancel()
         await self._end(incarnation, publisher, leaving)
-        heartbeats.cancel()
-        await asyncio.gather(*background, heartbeats, return_exceptions=True)
+        await cancel_and_wait(*background, heartbeats)
         self.joined = False
 
     def _check_disk(self, journal: Journal) -> str:

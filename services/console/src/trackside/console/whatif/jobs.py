@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from trackside.eventlog.background import cancel_and_wait
 from trackside.eventlog.clock import monotonic_s
 
 LIMIT_S = 120.0
@@ -100,10 +101,7 @@ class WhatIfJobs:
 
     async def close(self) -> None:
         """Ends all processes."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     async def _run(self, job: WhatIfJob) -> None:
         async with self._one:
