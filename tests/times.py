@@ -6,6 +6,7 @@ file of its own there. `make times` prints the tables of the last run (`python -
 
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter, defaultdict
@@ -242,5 +243,6 @@ def _largest(entries: Iterable[Entry], size: Callable[[Entry], float]) -> list[E
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `make times | head` ends with the lines that head takes
     for line in tables(read(Path(sys.argv[1]))):
         print(line)  # noqa: T201 - what `make times` shows

@@ -116,7 +116,7 @@ def test_a_clone_of_a_running_installation_has_its_data_its_users_and_its_keys_a
     backups = [first.json_output("backup", str(tmp_path / "backup")) for _ in range(2)]
     assert [made["runs"] for made in backups] == [1, 2]
     assert backups[1]["records"] > 0  # the search ran meanwhile
-    assert backups[0]["separate"] == [f"the code of tasks in {own.home}"]
+    assert f"the code of tasks in {own.home}" in backups[0]["separate"]  # others have theirs on this stack
     settings = json.loads((tmp_path / "backup" / "settings" / "settings.json").read_text())
     assert settings["slots"] == 1
 

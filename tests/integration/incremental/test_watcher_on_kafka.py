@@ -56,7 +56,8 @@ class GrowingDataset:
         """Starts the nth watcher, which is told what the log has."""
         parameters = {"url": str(self.path), "format": "txt"}
         told = self.ends[-1] if self.ends else DatasetEnd()
-        return await watch(self.harness, parameters, told, attempt=nth, **more)
+        # The lease is longer than the start of a worker takes: until then a watcher without one lives on.
+        return await watch(self.harness, parameters, told, attempt=nth, lease_s=60.0, **more)
 
     async def watch_until_killed(self, process: subprocess.Popen[bytes]) -> RunTask:
         """Starts the first watcher; kills its worker right after a growth, which may be in the log or not."""

@@ -32,12 +32,12 @@ class Scraper:
         """How often each target was scraped, by the most seldom scraped one."""
         return min(self._scrapes[target] for target in self._ports)
 
-    def increase(self, name: str, label: str = "") -> dict[str, int]:
+    def increase(self, name: str, label: str = "") -> dict[str, float]:
         """Returns the increase of a counter by the values of a label, without those that stayed at 0."""
-        found: Counter[str] = Counter()
+        found: dict[str, float] = defaultdict(float)
         for (series, labels), value in self._increases.items():
             if series == name and value:
-                found[dict(labels).get(label, "")] += round(value)
+                found[dict(labels).get(label, "")] += value
         return dict(found)
 
     async def _scrape(self, target: str) -> None:

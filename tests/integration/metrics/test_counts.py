@@ -164,6 +164,8 @@ async def test_counters_over_restarts_increase_by_what_the_log_has(
     assert sum(expected["trials"].values()) == TRIALS
     assert expected["attempts"].keys() >= {"finished", "failed", "oom_host"}
     assert found == expected
+    # The worker that is left may have run nothing: the search went on until the other one stopped.
+    assert sum(watcher.increase("trackside_worker_device_busy_seconds_total").values()) > 0
     check_gauges(shown)
 
 
@@ -188,7 +190,6 @@ def check_gauges(shown: Mapping[str, Mapping[str, list[float]]]) -> None:
         assert sum(sum(each[f"trackside_eventlog_{measure}_seconds_count"]) for each in deciding) > 0
     for gauge in ("waiting_slots_trials", "oldest_progress_seconds", "running_searches"):
         assert shown["dispatcher"][f"trackside_dispatcher_{gauge}"] == [0], gauge
-    assert sum(shown["worker"]["trackside_worker_device_busy_seconds_total"]) > 0
     assert len(shown["worker"]["trackside_health_disk_size_bytes"]) > 0
 
 

@@ -22,6 +22,10 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 
+WAITS = {"tell_pid": True, "wait_for_stop": True}
+LEASE_S = 60.0
+"""Longer than the start of a worker takes on any machine: a task without one ends with its lease."""
+
 
 @contextmanager
 def worker(
@@ -41,7 +45,7 @@ async def test_a_worker_killed_on_kafka_comes_back_and_has_its_task_still(
     on_kafka: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
     with worker(on_kafka, stack, tmp_path) as process:
-        command = await on_kafka.run("a", {"tell_pid": True, "wait_for_stop": True})
+        command = await on_kafka.run("a", WAITS, lease_s=LEASE_S)
         pid = await on_kafka.pid("a")
         process.kill()
     with worker(on_kafka, stack, tmp_path):
@@ -63,7 +67,7 @@ async def test_a_worker_that_is_told_to_hand_over_ends_with_0_and_its_task_is_wh
     on_kafka: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
     with worker(on_kafka, stack, tmp_path) as process:
-        command = await on_kafka.run("a", {"tell_pid": True, "wait_for_stop": True})
+        command = await on_kafka.run("a", WAITS, lease_s=LEASE_S)
         pid = await on_kafka.pid("a")
         process.send_signal(signal.SIGUSR1)
         assert await asyncio.to_thread(process.wait, LIMIT_S) == 0
