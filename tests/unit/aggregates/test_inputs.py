@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, published, react
+from tests.unit.aggregates.given import answered, published, react
 from tests.unit.domain.given import Told
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.documents import examples
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
-from trackside.aggregates.search.state import search_of
-from trackside.aggregates.search.suggestions import suggestion
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.codec import validate_command
 from trackside.contracts.examples import INPUT
@@ -42,24 +40,13 @@ def test_a_task_of_a_batch_gets_the_inputs_of_the_batch_and_its_own() -> None:
 
 def test_tasks_with_many_inputs_are_submitted_in_decisions_that_fit_an_append() -> None:
     inputs = {f"input-{number}": GIVEN for number in range(100)}
-    told = Told()
-    answered(
-        told, published(1, SUBMIT, {"groups": [{"tasks": [{"task_type": "digits"}] * 20}], "inputs": inputs})
-    )
+    told, groups = Told(), [{"tasks": [{"task_type": "digits"}] * 20}]
+    answered(told, published(1, SUBMIT, {"groups": groups, "inputs": inputs}))
     sizes = list[int]()
     while events := submitted(told):
         assert sum(len(event.model_dump_json()) for event in events) < MAX_BATCH_BYTES / 2
         sizes.append(len(events))
     assert sum(sizes) == 20 and 1 < len(sizes) < 20
-
-
-def test_each_trial_of_a_search_gets_its_inputs() -> None:
-    told = Told()
-    answered(told, published(1, START, SPEC | {"inputs": {"digits": GIVEN}}), CAPABILITIES)
-    search = search_of(told.stream)
-    assert search is not None
-    _, task = suggestion(search, 0, {"lr": 0.01}, seen=1)
-    assert isinstance(task, TaskSubmitted) and task.inputs == {"digits": INPUT}
 
 
 def _uris(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

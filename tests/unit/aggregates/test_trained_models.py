@@ -51,12 +51,8 @@ def outcome(stream: Stream) -> Json:
 def test_a_search_knows_the_newest_model_of_its_best_trial_after_its_task_is_forgotten() -> None:
     told = search_running(max_trials=3, concurrency=1, direction="maximize")
     train(told, 0, 0.25, saved(task_id(0)))
-    models = (
-        saved(task_id(1)),
-        saved(task_id(1), number=2, name="last"),
-        saved(task_id(1), number=3, version=2),
-    )
-    train(told, 1, 0.75, *models)
+    more: tuple[Json, ...] = ({}, {"number": 2, "name": "last"}, {"number": 3, "version": 2})
+    train(told, 1, 0.75, *(saved(task_id(1), **changed) for changed in more))
     train(told, 2, 0.5, saved(task_id(2)))
     found = outcome(told.stream)
     source = artifact_source(STREAM, task_id(1), "weights", 2)
@@ -142,9 +138,7 @@ def test_a_run_whose_model_is_that_of_a_search_in_it_names_the_task_of_the_trial
     task = f"{child}.0"
     search = log.streams.by_id[child].root
     suggested = suggestion(0).model_copy(update={"seen": search.opened[0]})
-    log.tell(
-        suggested, task_of_trial(0).model_copy(update={"task_id": task}), role="dispatcher", stream=child
-    )
+    log.tell(suggested, task_of_trial(0, task_id=task), role="dispatcher", stream=child)
     for event in (assigned(), begun(), saved(task), ended()):
         log.tell(event.model_copy(update={"task_id": task}), stream=child)
     log.tell(TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.5), stream=child)

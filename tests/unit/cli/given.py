@@ -1,7 +1,7 @@
 """A search with one task that runs and writes lines, appended to a log step by step."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tests.unit.domain import given
 from trackside.contracts.message import Event
@@ -42,15 +42,10 @@ class TaskStream:
         await self.append_events(given.ended(end, attempt=attempt))
 
     async def lines(
-        self,
-        first: int,
-        *lines: str,
-        source: Literal["stdout", "stderr"] = "stdout",
-        attempt: int = 1,
-        task_id: str = TASK,
-        message_id: str = "",
+        self, first: int, *lines: str, task_id: str = TASK, message_id: str = "", **more: Any
     ) -> None:
-        where: Any = {"stream": given.STREAM, "task_id": task_id, "attempt": attempt, "source": source}
+        """Appends lines of stdout of the first attempt, unless `source` and `attempt` are given."""
+        where: Any = {"stream": given.STREAM, "task_id": task_id, "attempt": 1, "source": "stdout", **more}
         output = OutputWritten(first_line=first, lines=list(lines), **where)
         record = WORKER.single(given.STREAM, output, message_id=message_id)
         keyed = type(record)(task_id.encode(), record.value, record.headers)

@@ -4,8 +4,18 @@ import pytest
 
 from trackside.cli.app import call
 
+BAD_JOB = """\
+kind: rounds
+dataset: {name: feed, train_prob: 1.5}
+model: digits
+initial_model: digits
+train: {task_type: train, trigger: {type: condition, metric: num_of_samples, operator: over, threshold: 5}}
+eval: {task_type: eval}
+deploy: {}
+output: {url: /data/out}
+"""
 FILES = {"batch.yaml": "kind: task\ntask_type: noop\n", "bad.json": "{", "one.json": "{}"}
-FILES |= {"there.svg": "", "kind.yaml": "kind: serch\n"}
+FILES |= {"there.svg": "", "kind.yaml": "kind: serch\n", "job.yaml": BAD_JOB}
 SEARCHES = [
     (["update", "s", "--concurrency", "0"], "concurrency_range at $.concurrency"),
     (["update", "s", "--remove", "seed"], "unknown_value at $.remove"),
@@ -37,6 +47,9 @@ JOBS = [
     (["rounds", "digits", "--picture", "there.svg"], "exists already"),
     (["approve", "digits", "--set", "a=1"], "--set is for the form of a gate"),
     (["update-job", "digits", "batch.yaml"], "expected `kind: rounds`"),
+    (["submit", "job.yaml"], "job.yaml:2: $.dataset.train_prob: "),
+    (["submit", "job.yaml"], "job.yaml:4: $.initial_model: "),
+    (["submit", "job.yaml"], "job.yaml:5: $.train.trigger.operator: "),
 ]
 OTHERS = [
     (["sumbit"], "submit"),

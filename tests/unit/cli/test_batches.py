@@ -7,9 +7,7 @@ import pytest
 from tests.unit.projections.given_batches import Decision, eventful_batch, stopped_batch, unfinished_batch
 from tests.unit.projections.given_services import served_batch
 from trackside.aggregates.batch.aggregate import BATCH
-from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.cli.commands import submit
 from trackside.cli.render import follow, screen
 from trackside.cli.render.progress_board import ProgressBoard
 from trackside.cli.render.report import StreamReport
@@ -119,13 +117,6 @@ def test_a_batch_that_was_stopped_is_fine_for_who_only_watches(capsys: pytest.Ca
     said = json.loads(capsys.readouterr().out)
     assert (said["status"], said["ends"], said["left_out"]) == ("STOPPED", {"cancelled": 3}, 1)
     assert [row["name"] for row in said["unfinished"]] == ["a", "2", "c"]
-
-
-def test_an_id_that_is_made_up_begins_with_the_name_of_the_batch_or_its_first_task() -> None:
-    groups = [{"tasks": [{"task_type": "My Digits"}]}]
-    named = SubmitTasks.model_validate({"name": "Compare!", "groups": groups})
-    assert submit.new_stream_id(named).startswith("compare-")
-    assert submit.new_stream_id(SubmitTasks.model_validate({"groups": groups})).startswith("my-digits-")
 
 
 def task(name: str, ending: str | None = "finished", **more: object) -> ViewRow:

@@ -2,41 +2,21 @@ from typing import Any
 
 import pytest
 
+from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.cli.app import call
 from trackside.cli.commands.change import assignments, seconds
+from trackside.cli.commands.runs import patches, with_parameters, without_cache
 from trackside.cli.runtime.failures import BadUsage
-from trackside.sdk.trial_lists import past_trial
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", None), ("90", 90.0), ("10m", 600.0), ("1.5 h", 5_400.0), ("1d", 86_400.0), ("2s", 2.0)],
-)
-def test_a_time_is_read_as_nni_s_users_write_it(text: str, expected: float | None) -> None:
-    assert seconds(text) == expected
-
-
-def test_values_of_parameters_are_json_or_text_and_what_is_neither_or_no_time_is_bad_usage() -> None:
+def test_values_of_parameters_are_json_or_text_times_have_units_and_what_is_neither_is_bad_usage() -> None:
+    assert [seconds(text) for text in ("", "90", "1.5 h")] == [None, 90.0, 5_400.0]
     found = assignments(["lr=0.01", "n=7", "opt=adam", 'layer={"_name": "conv"}', "path=a=b", "on=true"])
     assert found == {"lr": 0.01, "n": 7, "opt": "adam", "layer": {"_name": "conv"}, "path": "a=b", "on": True}
     with pytest.raises(BadUsage, match="expected NAME=VALUE"):
         assignments(["lr"])
     with pytest.raises(BadUsage, match="expected seconds, or a number with s, m, h or d"):
         seconds("soon")
-
-
-@pytest.mark.parametrize(
-    ("past", "value"),
-    [
-        ({"parameters": {"x": 1}, "value": 0.5}, 0.5),
-        ({"parameter": {"x": 1}, "value": 0.5, "trialJobId": "a"}, 0.5),
-        ({"parameter": {"x": 1}, "value": "0.5"}, 0.5),
-        ({"parameter": {"x": 1}, "value": '{"default": 0.5, "loss": 3}'}, 0.5),
-        ({"parameter": {"x": 1}, "value": {"default": 0.5}}, 0.5),
-    ],
-)
-def test_nni_s_exported_trials_are_read(past: dict[str, Any], value: float) -> None:
-    assert past_trial(past) == {"parameters": {"x": 1}, "value": value}
 
 
 @pytest.mark.parametrize(
@@ -50,3 +30,25 @@ def test_d29_an_imported_search_can_be_looked_at_and_not_changed(
     assert call([verb, "imported/digits-1", *rest]) == 2
     said = capsys.readouterr().err
     assert "is read-only" in said and "trackside replay fork imported/digits-1" in said
+
+
+def start(**parameters: Any) -> StartPipelineRun:
+    spec = {"steps": [{"name": "a", "task_type": "noop"}], "parameters": parameters}
+    return StartPipelineRun.model_validate({"pipeline": spec})
+
+
+def test_parameters_keep_the_type_that_the_pipeline_declares_and_the_cache_can_be_left_out() -> None:
+    """P31: a value is JSON, and the text of a parameter that is a string stays one."""
+    declared = start(rows={"type": "integer"}, name={"type": "string"}, extra={})
+    found = with_parameters(["rows=500", "name=500", "extra=[1, 2]", "unknown=x"], declared)
+    assert isinstance(found, StartPipelineRun)
+    assert found.parameters == {"rows": 500, "name": "500", "extra": [1, 2], "unknown": "x"}
+    # P34: as `pipelines run --no-cache` does for one that is defined by name.
+    found = without_cache(start())
+    assert isinstance(found, StartPipelineRun) and not found.use_cache
+
+
+def test_patches_name_a_step_and_its_parameter() -> None:
+    found = patches(["train.lr=0.1", "train.model.layers=3", "report.title=last"])
+    train = {"parameters": {"lr": 0.1, "model.layers": 3}}
+    assert found == {"train": train, "report": {"parameters": {"title": "last"}}}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from trackside.aggregates import documents
+from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.documents import files
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import SearchSpec, StartSearch
@@ -53,10 +54,13 @@ def test_schemas_writes_every_published_document(nowhere: Path) -> None:
     assert {path.name: path.read_text() for path in (nowhere / "out/here").iterdir()} == files()
 
 
-def test_an_id_that_is_made_up_begins_with_the_name_of_the_search() -> None:
+def test_an_id_that_is_made_up_begins_with_the_name_of_the_search_or_batch_or_its_first_task() -> None:
     command = StartSearch(name="My Digits!", task_type="t", max_trials=1, space=_spec().space)
     first, second = submit.new_stream_id(command), submit.new_stream_id(command)
     assert first.startswith("my-digits-") and first != second and len(first) < 40
+    for body, begin in (({"name": "Compare!"}, "compare-"), ({}, "my-digits-")):
+        tasks = SubmitTasks.model_validate({**body, "groups": [{"tasks": [{"task_type": "My Digits"}]}]})
+        assert submit.new_stream_id(tasks).startswith(begin)
 
 
 @pytest.mark.parametrize(
@@ -99,20 +103,16 @@ def _spec() -> SearchSpec:
 def test_a_full_disk_is_a_failure_said_once_in_a_sentence_whatever_was_written_before(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(documents, "files", lambda: {"a.json": "{}"})
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        assert call(["schemas", "out"]) == 1
-    assert "output can't be written: No space left on device" in capsys.readouterr().err
-
-    def much(*_: object) -> None:
+    def much() -> dict[str, str]:
         screen.emit("x" * 100_000)
+        return {}
 
-    monkeypatch.setattr(documents, "files", much)
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        assert call(["schemas", "out"]) == 1
-    assert capsys.readouterr().err.count("No space left on device") == 1
+    for files_or_much in (lambda: {"a.json": "{}"}, much):
+        monkeypatch.setattr(documents, "files", files_or_much)
+        with Path("/dev/full").open("w") as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            assert call(["schemas", "out"]) == 1
+        assert capsys.readouterr().err.count("output can't be written: No space left on device") == 1
 
 
 def test_a_reader_that_leaves_early_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -50,17 +51,10 @@ class Screen:
     capsys: pytest.CaptureFixture[str]
     err: str = ""
 
-    async def shown(
-        self,
-        task_id: str = TASK,
-        *,
-        follow: bool = False,
-        attempt: int = 0,
-        source: str | None = None,
-        as_json: bool = False,
-    ) -> list[str]:
+    async def shown(self, task_id: str = TASK, *, follow: bool = False, **asked: Any) -> list[str]:
         client = Client("nowhere:1", log=self.written.log)
-        printer = OutputPrinter(task_id, attempt, source, as_json)
+        options: dict[str, Any] = {"attempt": 0, "source": None, "as_json": False, **asked}
+        printer = OutputPrinter(task_id, **options)
         await show_logs(self.written.log, client, TOPICS, task_id, follow, printer)
         out, self.err = self.capsys.readouterr()
         return out.splitlines()

@@ -3,13 +3,13 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, finish, report, search_running, submitted, suggested
-from tests.unit.replay.given import TOPICS, after, empty, tell
+from tests.unit.replay.given import TOPICS, after, log_of
+from tests.unit.replay.test_why import asked_of
 from trackside.aggregates.search.messages import SearchStopRequested
 from trackside.cli.commands.replay.show import change_lines, show_past
 from trackside.cli.commands.replay.why import drawn, note_on
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of, rate
-from trackside.replay.causality.why import why
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.recorded_stream import state_at
 from trackside.replay.history.state_view import changes, state_view
@@ -25,17 +25,13 @@ def long_search(trials: int) -> Told:
 
 
 async def shown(told: Told, capsys: pytest.CaptureFixture[str]) -> str:
-    log = await empty()
-    await tell(log, STREAM, told)
-    history = await find_stream(log, TOPICS, STREAM)
+    history = await find_stream(await log_of(told), TOPICS, STREAM)
     show_past(history, await state_at(history))
     return capsys.readouterr().out
 
 
 async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_leaves_out() -> None:
-    log = await empty()
-    await tell(log, STREAM, long_search(30))
-    lines = [line.plain for line in drawn(await why(await find_stream(log, TOPICS, STREAM), "29"))]
+    lines = [line.plain for line in drawn(await asked_of(long_search(30), "29"))]
     assert len(lines) < 30
     assert any(" tasks" in line for line in lines)
     assert sum("│" in line for line in lines) < 12
@@ -45,9 +41,7 @@ async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_lea
 
 
 async def test_guessed_causes_are_said_to_be_guessed() -> None:
-    log = await empty()
-    await tell(log, STREAM, long_search(1))
-    found = await why(await find_stream(log, TOPICS, STREAM), "0")
+    found = await asked_of(long_search(1), "0")
     assert note_on(found) == "this log names no causes: they were inferred from the state"
     named = replace(found.own[1], cause=f"{STREAM}@2", guessed=False)
     some = note_on(replace(found, own=[found.own[0], named]))

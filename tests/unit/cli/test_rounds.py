@@ -1,11 +1,7 @@
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import pytest
-
-from trackside.cli.app import call
 from trackside.cli.render.rounds_picture import drawn_rounds, rounds_picture
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,28 +32,3 @@ def test_a_picture_has_a_mark_for_each_deployment_and_rollback_and_says_if_no_ro
     assert {"@2", "@1", "failed", "rolled back", "round", "digits: accuracy by round"} <= texts
     picture = rounds_picture(drawn_rounds([], [], ""), "digits", "svg").decode()
     assert "no round has a metric" in picture
-
-
-BAD_JOB = """\
-kind: rounds
-dataset: {name: feed, train_prob: 1.5}
-model: digits
-initial_model: digits
-train: {task_type: train, trigger: {type: condition, metric: num_of_samples, operator: over, threshold: 5}}
-eval: {task_type: eval}
-deploy: {}
-output: {url: /data/out}
-"""
-
-
-def test_a_bad_job_names_all_its_problems_with_their_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    (tmp_path / "job.yaml").write_text(BAD_JOB)
-    assert call(["submit", "job.yaml"]) == 2
-    said = capsys.readouterr().err
-    assert "job.yaml:2" in said and "train_prob" in said
-    assert "job.yaml:4" in said and "initial_model" in said
-    assert "job.yaml:5" in said and "operator" in said

@@ -3,7 +3,7 @@ from typing import Any
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, preemption, task_active, task_id
 from tests.unit.domain.test_resume import checkpointed, resumed, trained
 from tests.unit.domain.test_services import ready
-from tests.unit.replay.given import TOPICS, after, empty, tell
+from tests.unit.replay.given import TOPICS, after, log_of
 from trackside.cli.commands import task_now
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display.task_state import task_fields
@@ -35,10 +35,10 @@ def test_the_checkpoints_that_are_kept_are_shown_with_step_size_and_attempt() ->
 def test_each_placement_that_resumed_says_at_which_step_and_from_what() -> None:
     told = after(trained(), resumed(3, attempt=2))
     assert task_now.resumed_lines(TASK, placements(told)) == ["attempt 2 resumed at step 3 from checkpoint@1"]
-    told.tell(preemption(attempt=2))
-    told.tell(ended(AttemptEnd.PREEMPTED, attempt=2))
-    told.tell(assigned(attempt=2, placement=2))
-    told.tell(begun(attempt=2, placement=2))
+    again: Any = {"attempt": 2, "placement": 2}
+    after(
+        told, preemption(attempt=2), ended(AttemptEnd.PREEMPTED, attempt=2), assigned(**again), begun(**again)
+    )
     (line,) = task_now.resumed_lines(TASK, placements(told))
     assert line == "placement 2.1 resumed at step 3 from checkpoint@1"
     attempt = task_fields(told.task(), ())["attempts"][-1]
@@ -57,9 +57,7 @@ def test_a_result_that_became_an_artifact_is_shown_as_that() -> None:
 
 
 async def test_a_task_is_read_from_the_log() -> None:
-    told, log = task_active(service=True), await empty()
-    told.tell(ready())
-    await tell(log, STREAM, told)
+    log = await log_of(after(task_active(service=True), ready()))
     async with AsyncClient("", TOPICS.prefix, log=log) as client:
         assert await task_now.task_in(client, STREAM, "another") is None
         found = await task_now.task_in(client, STREAM, task_id(0))

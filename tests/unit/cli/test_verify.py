@@ -24,9 +24,13 @@ def verdict(findings: int) -> VerificationReport:
     return VerificationReport(found, {"INV-4": 5}, {**NEEDS_POSTGRES}, events=100, streams=2)
 
 
+def shown(report: VerificationReport, capsys: pytest.CaptureFixture[str]) -> str:
+    show(report)
+    return capsys.readouterr().out
+
+
 def test_the_table_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
-    show(verdict(0))
-    said = capsys.readouterr().out
+    said = shown(verdict(0), capsys)
     assert all(name in said for name in INVARIANTS)
     assert "5 uses" in said
     assert "needs --postgres" in said
@@ -35,23 +39,19 @@ def test_the_table_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_findings_are_named_with_their_place_and_few_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    show(verdict(1))
-    said = capsys.readouterr().out
+    said = shown(verdict(1), capsys)
     assert f"INV-4 trackside.events-3@17 digits-1: {MESSAGE}\n" in said
     assert said.endswith("1 finding: 100 events of 2 streams\n")
-    show(verdict(SHOWN + 7))
-    assert "and 7 more; --json has all" in capsys.readouterr().out
+    assert "and 7 more; --json has all" in shown(verdict(SHOWN + 7), capsys)
 
 
 def test_records_that_are_not_ours_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     found = verdict(0)
     found.undecodable = ["trackside.events-3@17"]
-    show(found)
-    said = capsys.readouterr().out
+    said = shown(found, capsys)
     assert said.endswith(" of 2 streams; no service can read 1 record at trackside.events-3@17\n")
     found.undecodable.append("trackside.events-3@20")
-    show(found)
-    assert "can read 2 records, the first at trackside.events-3@17\n" in capsys.readouterr().out
+    assert "can read 2 records, the first at trackside.events-3@17\n" in shown(found, capsys)
     assert as_object(found)["passed_over"] == found.undecodable
 
 
@@ -66,8 +66,7 @@ def test_programs_get_what_was_not_looked_at_as_null() -> None:
 def test_what_is_open_or_could_not_be_compared_is_no_violation(capsys: pytest.CaptureFixture[str]) -> None:
     report = verdict(0)
     report.open = [Finding("INV-1", "trackside.events", 3, at, "digits-1", "no answer") for at in range(7)]
-    show(report)
-    said = capsys.readouterr().out
+    said = shown(report, capsys)
     assert "holds, 7 open" in said
     assert "open so far: INV-1 trackside.events-3@0 digits-1: no answer\n" in said
     assert "and 2 more are open; --json has all\n" in said
@@ -77,8 +76,7 @@ def test_what_is_open_or_could_not_be_compared_is_no_violation(capsys: pytest.Ca
     assert {row["invariant"]: row["open"] for row in whole["invariants"] if row["open"]} == {"INV-1": 7}
     report = verdict(0)
     report.uncompared_uses = 12
-    show(report)
-    assert "INV-4: 12 uses could not be compared with all others" in capsys.readouterr().out
+    assert "INV-4: 12 uses could not be compared with all others" in shown(report, capsys)
     assert as_object(report)["uncompared_uses"] == 12
 
 

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from trackside.aggregates import documents
 from trackside.aggregates.registry import CODEC
-from trackside.aggregates.search.messages import SearchExhausted, StopSearch
+from trackside.aggregates.search.messages import SearchExhausted
 from trackside.contracts import codec
 from trackside.contracts.codec import Codec, Draft, UndecodableError, UnknownMessageError, encode
-from trackside.contracts.message import Event, Json, kebab
+from trackside.contracts.message import Event, Json
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import TaskSubmitted
 
@@ -109,14 +109,6 @@ def test_only_our_own_services_have_a_role() -> None:
     assert {CODEC.envelope([("ce_source", source.encode())]).role for source in others} == {""}
 
 
-def test_a_place_in_a_decision_that_cannot_be_read_is_minus_one() -> None:
-    def index(octets: bytes, decision: bytes = b"d") -> int:
-        return CODEC.envelope([("ce_index", octets), ("ce_decisionid", decision)]).index
-
-    assert (index(b"0"), index(b"12"), index(b"1", b"\xff")) == (0, 12, -1)
-    assert {index(octets) for octets in (b"one", b"-3", b"", b"9" * 5000)} == {-1}
-
-
 @pytest.mark.parametrize(
     ("wire", "value", "code"),
     [
@@ -200,13 +192,6 @@ def test_the_trial_or_group_of_a_task_of_version_1_is_its_part(of_version_1: Jso
     envelope = CODEC.envelope([("ce_type", b"trackside.task-submitted.v1")])
     expected = TaskSubmitted(task_id="s.0", task_type="digits", parameters={"name": "x"}, part=part)
     assert CODEC.decode(envelope, json.dumps(body).encode()) == expected
-
-
-def test_wire_types_are_unique_and_in_kebab_case() -> None:
-    types = [kind.wire_type() for kind in documents.messages()]
-    assert len(set(types)) == len(types)
-    assert StopSearch.wire_type() == "trackside.stop-search.v1"
-    assert kebab("WorkerHeartbeat") == "worker-heartbeat"
 
 
 def test_every_event_but_a_dead_letter_says_who_may_write_it() -> None:

@@ -23,10 +23,6 @@ def test_a_key_has_the_partition_that_the_kafka_client_gives_it(key: str, partit
     assert partition_of(key, partitions) == expected
 
 
-def test_ids_as_we_make_them_use_all_partitions() -> None:
-    assert {partition_of(f"digits-{number}.{number % 7}", 12) for number in range(500)} == set(range(12))
-
-
 def test_the_hash_is_that_of_kafka_s_own_tests() -> None:
     hashes = {"21": -973932308, "foobar": -790332482, "abc": 479470107}
     hashes["a-little-bit-long-string"] = -985981536

@@ -220,10 +220,23 @@ async def begin(log: MemoryLog, stream: str, task_id: str) -> None:
 
 
 async def end(log: MemoryLog, stream: str, task_id: str, value: float) -> None:
-    token = {"task_id": task_id, "attempt": 1, "placement": 1}
-    final = tasks.MetricReported.model_validate(token | {"kind": "FINAL", "step": 0, "value": value})
-    over = tasks.AttemptEnded.model_validate(token | {"incarnation": "i1", "end": tasks.AttemptEnd.FINISHED})
-    await append(log, WORKER, stream, final, over)
+    await report(log, stream, task_id, 0, value, final=True)
+    await end_attempt(log, stream, task_id)
+
+
+async def report(
+    log: MemoryLog, stream: str, task_id: str, step: int, value: float, final: bool = False
+) -> None:
+    fields = {"task_id": task_id, "attempt": 1, "placement": 1, "kind": "FINAL" if final else "PERIODICAL"}
+    reported = tasks.MetricReported.model_validate({**fields, "step": step, "value": value})
+    await append(log, WORKER, stream, reported)
+
+
+async def end_attempt(
+    log: MemoryLog, stream: str, task_id: str, how: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED
+) -> None:
+    token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i1"}
+    await append(log, WORKER, stream, tasks.AttemptEnded.model_validate({**token, "end": how}))
 
 
 @asynccontextmanager

@@ -9,26 +9,23 @@ import pytest
 
 from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.test_tuner_failures import LATE, Scripted
-from tests.unit.domain.given import Told, report, search_running, task_active
+from tests.unit.domain.given import APPLIED, DUPLICATE, OVERTAKEN, Told, report, search_running, task_active
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import advice
 from trackside.aggregates.search.advice_messages import FAILURES_MAX, AssessmentFailed
 from trackside.aggregates.search.failure_policies import AssessorFailure
 from trackside.aggregates.search.messages import Assessor, SearchFailed, TrialEnded
 from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStopRequested
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advisor import search_assessor
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, LearningCurve
 from trackside.domain.capabilities import Capabilities
-from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
 from trackside.eventlog.background import Background
 from trackside.eventlog.memory import MemoryLog
-
-APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
 
 def failure(rows: int = 1, number: int = 1) -> AssessmentFailed:
@@ -165,18 +162,6 @@ class GatedAssessor(harness.LocalAdvisor):
         return await super().request(*asked, **more)
 
 
-async def reports(log: MemoryLog, step: int, value: float, final: bool = False) -> None:
-    kind = "FINAL" if final else "PERIODICAL"
-    token = {"task_id": "s.0", "attempt": 1, "placement": 1}
-    fields = token | {"kind": kind, "step": step, "value": value}
-    await harness.append(log, harness.WORKER, "s", MetricReported.model_validate(fields))
-
-
-async def finish(log: MemoryLog, end: AttemptEnd) -> None:
-    token = {"task_id": "s.0", "attempt": 1, "placement": 1, "incarnation": "i1"}
-    await harness.append(log, harness.WORKER, "s", AttemptEnded.model_validate(token | {"end": end}))
-
-
 async def end_of(log: MemoryLog) -> Ended:
     found = await harness.until(log, harness.is_a(TrialEnded))
     assert isinstance(found.message, TrialEnded)
@@ -199,16 +184,16 @@ async def judged() -> AsyncIterator[tuple[MemoryLog, GatedAssessor]]:
 @pytest.mark.parametrize("first", ["verdict", "final value", "end"])
 async def test_a_trial_rejected_at_its_last_report_is_stopped_early_whatever_is_first(first: First) -> None:
     async with judged() as (log, assessor):
-        await reports(log, 1, 0.9)
-        await reports(log, 2, 0.3)
+        await harness.report(log, "s", "s.0", 1, 0.9)
+        await harness.report(log, "s", "s.0", 2, 0.3)
         if first != "verdict":
-            await reports(log, 2, 0.8, final=True)
+            await harness.report(log, "s", "s.0", 2, 0.8, final=True)
         if first == "end":
-            await finish(log, AttemptEnd.FINISHED)
+            await harness.end_attempt(log, "s", "s.0", AttemptEnd.FINISHED)
         assessor.gate.set()
         if first != "end":
             await harness.until(log, harness.is_a(TaskStopRequested))
-            await finish(log, AttemptEnd.CANCELLED)
+            await harness.end_attempt(log, "s", "s.0", AttemptEnd.CANCELLED)
         assert await end_of(log) == ("EARLY_STOPPED", 0.3)
 
 
@@ -217,9 +202,9 @@ async def test_a_trial_that_is_kept_at_its_last_report_succeeds_with_its_final_v
     async with judged() as (log, assessor):
         if not slow:
             assessor.gate.set()
-        await reports(log, 1, 0.9)
-        await reports(log, 1, 0.1, final=True)
-        await finish(log, AttemptEnd.FINISHED)
+        await harness.report(log, "s", "s.0", 1, 0.9)
+        await harness.report(log, "s", "s.0", 1, 0.1, final=True)
+        await harness.end_attempt(log, "s", "s.0", AttemptEnd.FINISHED)
         assessor.gate.set()
         assert await end_of(log) == ("SUCCEEDED", 0.1)
 
@@ -227,22 +212,22 @@ async def test_a_trial_that_is_kept_at_its_last_report_succeeds_with_its_final_v
 async def test_a_trial_that_went_on_after_its_verdict_has_the_value_of_the_report_that_was_rejected() -> None:
     async with judged() as (log, assessor):
         for step, value in enumerate((0.9, 0.3, 0.7, 0.2)):
-            await reports(log, step, value)
+            await harness.report(log, "s", "s.0", step, value)
         assessor.gate.set()
         await harness.until(log, harness.is_a(TaskStopRequested))
-        await reports(log, 4, 0.95)
-        await finish(log, AttemptEnd.CANCELLED)
+        await harness.report(log, "s", "s.0", 4, 0.95)
+        await harness.end_attempt(log, "s", "s.0", AttemptEnd.CANCELLED)
         assert await end_of(log) == ("EARLY_STOPPED", 0.3)
 
 
 async def test_a_verdict_that_was_lost_with_its_dispatcher_still_decides_and_no_other_is_waited_for() -> None:
     async with judged() as (log, _):
-        await reports(log, 1, 0.3)
-        await reports(log, 1, 0.8, final=True)
-        await finish(log, AttemptEnd.FINISHED)
+        await harness.report(log, "s", "s.0", 1, 0.3)
+        await harness.report(log, "s", "s.0", 1, 0.8, final=True)
+        await harness.end_attempt(log, "s", "s.0", AttemptEnd.FINISHED)
     async with harness.dispatcher(log):
         assert await end_of(log) == ("EARLY_STOPPED", 0.3)
     async with judged() as (log, _):
-        await reports(log, 0, 0.2, final=True)
-        await finish(log, AttemptEnd.FINISHED)
+        await harness.report(log, "s", "s.0", 0, 0.2, final=True)
+        await harness.end_attempt(log, "s", "s.0", AttemptEnd.FINISHED)
         assert await end_of(log) == ("SUCCEEDED", 0.2)

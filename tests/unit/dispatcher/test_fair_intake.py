@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from tests.unit.dispatcher.harness import EVENTS, LIMIT_S, TOPICS, dispatcher, events, new_log
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping, Source
+from tests.unit.domain.given import received
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.intake.fair_queue import QUANTUM_BYTES, TURN_BYTES, FairQueue, WaitingCommand
 from trackside.dispatcher.intake.intake import MAX_HELD
@@ -22,10 +22,7 @@ FLOOD, FEW = 20_000, 10
 
 
 def waiting(publisher: str, offset: int, size_bytes: int = 500) -> WaitingCommand:
-    source = Source(topic="commands", partition=0, offset=offset)
-    fields: dict[str, Any] = {"command_type": "trackside.ping.v1", "body": {}, "digest": "", "rules": 1}
-    event = CommandReceived(command_id=f"c-{offset}", source=source, publisher=publisher, **fields)
-    return WaitingCommand(publisher, "s", event, "", size_bytes, at_ms=1)
+    return WaitingCommand(publisher, "s", received(offset, publisher=publisher), "", size_bytes, at_ms=1)
 
 
 def queue_of(*commands: WaitingCommand) -> FairQueue:

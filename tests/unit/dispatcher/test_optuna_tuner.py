@@ -143,25 +143,6 @@ def test_a_store_that_reorders_keys_changes_no_suggestion() -> None:
         assert run_search(one, 30, 2) == run_search(other, 30, 2)
 
 
-@pytest.mark.thorough
-def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
-    setup: Setup = (SPACE, {"name": "tpe"}, 5, "maximize")
-    history = run_search(make_tuner(*setup), 40, 1)
-    memory = make_tuner(*setup)
-    for what, number, *rest in history:
-        if what == "suggested":
-            memory.ask(number)
-            won = {**rest[0], "dropout": 0.25, "optimizer": "sgd"}
-            memory.restore(number, won)
-        else:
-            memory.tell(number, "complete", number / 10)
-    log: list[HistoryItem] = []
-    for number in range(40):
-        log += [("suggested", number, {**history[2 * number][2], "dropout": 0.25, "optimizer": "sgd"})]
-        log += [("ended", number, "complete", number / 10, ())]
-    assert memory.ask(40) == rebuilt(log, *setup).ask(40)
-
-
 def test_a_grid_gives_each_point_once_in_an_order_of_its_seed_and_then_none() -> None:
     memory = make_tuner(GRID, {"name": "grid"}, 1, "maximize")
     points = list(itertools.takewhile(bool, (memory.ask(n) for n in range(100))))
@@ -216,19 +197,6 @@ def test_neither_a_gap_in_the_numbers_nor_parameters_that_the_space_does_not_hav
 
 def history_item(setup: Setup, number: int) -> dict[str, Any]:
     return dict(run_search(make_tuner(*setup), number + 1, 1)[2 * number][2])
-
-
-def test_a_nested_choice_comes_out_as_nni_gives_it() -> None:
-    memory = make_tuner(NESTED, {"name": "random"}, 1, "maximize")
-    found = [memory.ask(number) or {} for number in range(60)]
-    assert "none" in [parameters["layer"] for parameters in found]
-    assert {parameters["epochs"] for parameters in found} == {5}
-    named = [parameters["layer"] for parameters in found if parameters["layer"] != "none"]
-    members = {layer["_name"]: set(layer) for layer in named}
-    assert members == {"conv": {"_name", "kernel", "rate", "pool"}, "dense": {"_name", "units"}}
-    assert all(layer["units"] % 8 == 0 for layer in named if layer["_name"] == "dense")
-    pools = {tuple(layer["pool"]) for layer in named if layer["_name"] == "conv"}
-    assert pools == {("_name",), ("_name", "size")}
 
 
 @pytest.mark.thorough

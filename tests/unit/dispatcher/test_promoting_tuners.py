@@ -11,7 +11,7 @@ from tests.unit.dispatcher.test_determinism import OPTIONS
 from tests.unit.dispatcher.test_search_scenarios import folded
 from tests.unit.dispatcher.tuner_histories import SPACE, numbers_in, score
 from trackside.aggregates.search.messages import AddTrial, TrialEnded, TrialStatus
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStopRequested
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.promotion.hyperband import bracket_sizes
 from trackside.dispatcher.tuners.tuner import AskTellTuner, TunerWaits
@@ -181,17 +181,14 @@ async def test_a_trial_is_stopped_at_its_limit_and_the_next_one_continues_it() -
         for trial in range(4):
             await harness.until(log, harness.submits(f"s.{trial}"))
             await harness.begin(log, "s", f"s.{trial}")
-            token = {"task_id": f"s.{trial}", "attempt": 1, "placement": 1}
             limit = (await folded(log)).trials[trial].step_limit
             assert limit is not None
             for step in range(limit):
-                report = MetricReported(kind="PERIODICAL", step=step, value=float(trial), **token)
-                await harness.append(log, harness.WORKER, "s", report)
+                await harness.report(log, "s", f"s.{trial}", step, float(trial))
             stops = await harness.until(log, harness.is_a(TaskStopRequested), seen)
             assert isinstance(stops.message, TaskStopRequested)
             assert (stops.message.task_id, stops.message.reason) == (f"s.{trial}", "step_limit")
-            over = AttemptEnded(incarnation="i1", end=AttemptEnd.CANCELLED, **token)
-            await harness.append(log, harness.WORKER, "s", over)
+            await harness.end_attempt(log, "s", f"s.{trial}", AttemptEnd.CANCELLED)
             seen = (await harness.until(log, harness.is_a(TrialEnded), stops.offset)).offset
     trials = (await folded(log)).trials[:4]
     assert [(trial.status, trial.value) for trial in trials] == [(TrialStatus.SUCCEEDED, n) for n in range(4)]

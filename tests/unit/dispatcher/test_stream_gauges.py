@@ -8,12 +8,10 @@ from prometheus_client import REGISTRY
 
 from tests.unit.aggregates.rounds.history import JobHistory
 from trackside.aggregates.rounds.aggregate import ROUNDS
-from trackside.aggregates.rounds.gauges import readings
 from trackside.aggregates.rounds.messages import JobStatus
 from trackside.dispatcher.monitoring import stream_gauges
 from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
 from trackside.domain.aggregate import Aggregates
-from trackside.telemetry.names import METRICS
 
 JOB = {"job": "digits-1"}
 
@@ -84,14 +82,3 @@ def test_jobs_that_are_over_or_many_have_none(followed: Followed, monkeypatch: p
     monkeypatch.setattr(stream_gauges, "MAX_STREAMS", 0)
     followed.update()
     assert value("job_begun_rounds") is None
-
-
-def test_each_number_of_a_job_has_its_gauge() -> None:
-    told = JobHistory()
-    told.assign(100)
-    told.train()
-    told.evaluate(0.9, 0.8)
-    known = {metric.name: metric for metric in METRICS}
-    for reading in readings(told.job):
-        assert known[reading.name].kind == "gauge"
-        assert len(known[reading.name].labels) == len(reading.labels)

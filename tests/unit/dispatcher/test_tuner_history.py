@@ -13,6 +13,7 @@ from tests.unit.domain.given import (
     begun,
     ended,
     finish,
+    interrupted,
     over,
     report,
     search_running,
@@ -20,12 +21,11 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
     task_active,
-    token,
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, TrialStatus
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, Reservation, TaskError, TaskInterrupted, TaskStatus
+from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, ended_item
 from trackside.domain.streams import load, pack
 
@@ -119,15 +119,8 @@ def test_d18_an_assessor_is_told_reports_new_attempts_and_ends_in_the_order_of_t
 
 
 def test_an_attempt_that_trains_again_after_an_interrupt_restarts_the_past_of_its_trial() -> None:
-    interrupted = TaskInterrupted(
-        **token(),
-        interrupt=1,
-        resource="device",
-        reserved=Reservation(cuda_memory_bytes=2**30, estimated_by="raised"),
-        error=TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
-    )
     told = task_active(assessor=Assessor())
-    tell(told, status(TaskStatus.TRAINING), report(1, 0.1), interrupted)
+    tell(told, status(TaskStatus.TRAINING), report(1, 0.1), interrupted())
     again = (status(TaskStatus.TRAINING, interrupts=1), report(1, 0.2, interrupts=1))
     tell(told, *again, begun())  # a repeat, which changes nothing
     assert told.stream.root.assessor_feed == [(0, 1, 0.1), (0, None, None), (0, 1, 0.2)]

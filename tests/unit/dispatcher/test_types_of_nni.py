@@ -89,11 +89,3 @@ def test_a_type_that_a_tuner_can_not_search_is_refused_at_its_place(tuner: str) 
         assert places == (["$.space.x"] if kind in REFUSED[tuner] else [])
     places = [place for place, _ in check_tuner({"x": read(SUB_SPACES)}, {"name": tuner})]
     assert places[:1] == (["$.space.x"] if tuner in WITHOUT_SUB_SPACES else [])
-
-
-@pytest.mark.parametrize(
-    ("kind", "values"), [("mixed", [1, 2]), ("uniform", [1]), ("quniform", [1, 9]), ("normal", [1, 2, 3])]
-)
-def test_a_form_that_nni_does_not_have_is_refused(kind: str, values: list[int]) -> None:
-    found = read({"_type": kind, "_value": values})
-    assert isinstance(found, Problem) and found.path.startswith("$.space.x")

@@ -50,23 +50,10 @@ def told(*messages: Message) -> tuple[Fleet, list[Outcome]]:
     return state, outcomes
 
 
-def test_a_worker_that_joined_is_there_with_its_devices_task_types_and_limits() -> None:
-    limits: dict[str, Any] = {"max_memory_bytes": {"digits": 5}, "max_cuda_memory_bytes": {"digits": 3}}
-    assert Fleet().task_types == frozenset()
-    state, outcomes = told(joined(after={"3": 17, "5": 2}, **limits), joined("i-2", "w2", task_type="faces"))
-    worker, other = state.workers["w1"], state.workers["w2"]
-    assert (outcomes, worker.devices) == ([Outcome.APPLIED] * 2, {"cpu-0": CPU})
-    assert (worker.task_types, worker.queues) == (frozenset({"digits"}), frozenset({"default"}))
-    assert (worker.after, worker.joined_ms, worker.gone) == ({3: 17, 5: 2}, FIRST_MS, "")
-    assert (worker.max_memory_bytes, worker.max_cuda_memory_bytes) == ({"digits": 5}, {"digits": 3})
-    assert (other.max_memory_bytes, other.max_cuda_memory_bytes) == ({}, {})
-    assert state.current("w1", "i-1")
-    assert (state.position, state.task_types) == (2, frozenset({"digits", "faces"}))
-
-
 def test_an_incarnation_joins_once_and_the_next_one_is_a_new_one() -> None:
-    state, outcomes = told(joined(), joined(task_type="other"))
-    assert (outcomes, {*state.task_types}) == ([Outcome.APPLIED, Outcome.DUPLICATE], {"digits"})
+    state, outcomes = told(joined(), joined("i-2", "w2", task_type="faces"), joined(task_type="other"))
+    assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, Outcome.DUPLICATE]
+    assert state.task_types == {"digits", "faces"} and state.workers["w1"].joined_ms == FIRST_MS
     for events in ((joined(), joined("i-2")), (joined(), lost(), joined("i-2"))):
         state, outcomes = told(*events)
         assert outcomes[-1] is Outcome.APPLIED

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tests.unit.aggregates.given import CAPABILITIES
+from tests.unit.aggregates.given import CAPABILITIES, published
 from tests.unit.domain import given
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.plausible_forgetting import EncryptedTold, encrypted, forgotten, without_key
@@ -42,16 +42,9 @@ def ended_search() -> given.Told:
     return told
 
 
-def ask(told: given.Told, command_id: str = "c-forget", **changed: Any) -> CommandReceived:
-    event = given.received(
-        told.next_offset,
-        command_id=command_id,
-        command_type=FORGET.wire_type(),
-        body=FORGET.model_dump(),
-        **changed,
-    )
+def ask(told: given.Told, command_id: str = "c-forget") -> None:
+    event = published(told.next_offset, FORGET.wire_type(), FORGET.model_dump(), command_id=command_id)
     assert told.tell(event) == [APPLIED]
-    return event
 
 
 def decided(told: given.Told, stream: Stream | None = None) -> list[Event]:
@@ -197,7 +190,7 @@ def test_a_reader_without_the_key_parks_the_stream_holds_nothing_and_skips_no_re
     skipped = RecordSkipped(command_id="c", partition=3, offset=found.parked.offset, reason="")
     assert streams.fold(given.record_of(skipped, told.next_offset))[1] is OVERTAKEN
     command = SkipRecord(partition=3, offset=found.parked.offset, reason="why not")
-    asked = given.received(80, command_type=command.wire_type(), body=command.model_dump())
+    asked = published(80, command.wire_type(), command.model_dump())
     assert streams.fold(given.record_of(asked, told.next_offset + 1))[1] is APPLIED
     (refused,) = decided(told, found)
     assert isinstance(refused, CommandRefused)

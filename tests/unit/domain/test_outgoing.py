@@ -13,11 +13,10 @@ from tests.aggregates.repeat.messages import (
     StartRepeat,
 )
 from tests.unit.aggregates.given import CAPABILITIES, published
-from tests.unit.domain.given import STREAM, Told, record_of
+from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, record_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.contracts.message import Event
 from trackside.dispatcher.watchers import Watchers
 from trackside.domain import stream_commands
 from trackside.domain.outcome import Outcome
@@ -61,12 +60,9 @@ def react(told: Told, stream: str) -> list[Event]:
 
 
 def finish(told: Told, stream: str, run: int = 0) -> None:
-    token: Json = {"task_id": f"{stream}.{run}", "attempt": 1, "placement": 1, "incarnation": "i-1"}
-    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-    write(told, stream, TaskAssigned.model_validate({**token, **placed}), role="scheduler")
-    write(told, stream, TaskAccepted.model_validate(token), role="worker")
-    end = AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED})
-    assert write(told, stream, end, role="worker") == [Outcome.APPLIED]
+    for event, role in ((assigned(), "scheduler"), (begun(), "worker"), (ended(), "worker")):
+        of_task = event.model_copy(update={"task_id": f"{stream}.{run}"})
+        assert write(told, stream, of_task, role=role) == [Outcome.APPLIED]
     assert any(isinstance(event, RepeatEnded) for event in react(told, stream))
 
 

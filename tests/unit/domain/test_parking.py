@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.aggregates.given import CAPABILITIES
+from tests.unit.aggregates.given import CAPABILITIES, published
 from tests.unit.domain.given import STREAM, Told, accepted, received, record_of, search_running, suggested
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandAccepted, CommandRefused
@@ -39,8 +39,7 @@ def numbers(told: Told) -> list[int]:
 
 def asked(told: Told, command: SkipRecord, command_id: str = "c-skip") -> list[Event]:
     """Tells that a command for the stream was received; returns what is decided then."""
-    of_command = {"command_type": command.wire_type(), "body": command.model_dump()}
-    event = received(told.next_offset, command_id=command_id, digest="digest-1", **of_command)
+    event = published(told.next_offset, command.wire_type(), command.model_dump(), command_id=command_id)
     assert told.tell(event) == [APPLIED]
     (proposal,) = react(told.stream, CAPABILITIES, AGGREGATES)
     return list(proposal.events)

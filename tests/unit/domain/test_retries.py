@@ -23,11 +23,11 @@ from trackside.domain.task import Attempt, TaskState
 END = AttemptEnd
 
 
-def tried(told: given.Told, end: AttemptEnd, peak_bytes: int = 0) -> None:
+def tried(told: given.Told, end: AttemptEnd, reserved: Reservation | None = None, **said: int) -> None:
     number = told.task().attempt.number
-    told.each(given.assigned(attempt=number), given.begun(attempt=number))
-    fields = {"peak_memory_bytes": peak_bytes, "peak_cuda_memory_bytes": peak_bytes}
-    assert told.tell(given.ended(end, attempt=number).model_copy(update=fields)) == given.APPLIED
+    assigned = given.assigned(attempt=number).model_copy(update={"reserved": reserved or Reservation()})
+    told.each(assigned, given.begun(attempt=number))
+    assert told.tell(given.ended(end, attempt=number).model_copy(update=said)) == given.APPLIED
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,8 @@ def test_ends_of_different_kinds_are_counted_apart() -> None:
 
 def killed_at_limit(told: given.Told, limit: int, largest: int, end: AttemptEnd = END.OOM_HOST) -> None:
     """Tells one more attempt, killed at a memory limit, where a worker allows `largest` (0: any)."""
-    number = told.task().attempt.number
     reserved = Reservation(memory_bytes=100, largest_limit_bytes=largest)
-    assert (
-        told.tell(given.assigned(attempt=number).model_copy(update={"reserved": reserved})) == given.APPLIED
-    )
-    told.tell(given.begun(attempt=number))
-    fields = {"limit_bytes": limit, "peak_memory_bytes": limit // 2}
-    assert told.tell(given.ended(end, attempt=number).model_copy(update=fields)) == given.APPLIED
+    tried(told, end, reserved, limit_bytes=limit, peak_memory_bytes=limit // 2)
 
 
 def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again_unless_its_policy_says_so() -> None:
@@ -96,7 +90,7 @@ def test_a_task_without_a_limit_or_that_was_lost_is_tried_again(limit: int, larg
 
 def test_what_ran_out_of_memory_is_tried_again_with_half_as_much_more_or_a_tenth_over_its_peak() -> None:
     told = given.task_queued()
-    tried(told, END.OOM_DEVICE, peak_bytes=10_000)
+    tried(told, END.OOM_DEVICE, peak_cuda_memory_bytes=10_000)
     found = told.task().raised
     assert found is not None
     assert (found.cuda_memory_bytes, found.estimated_by) == (11_000, "raised")

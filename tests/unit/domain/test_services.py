@@ -25,7 +25,7 @@ from trackside.contracts.instructions import (
     TaskReady,
 )
 from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain import task_commands
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import shrink
@@ -81,8 +81,7 @@ def test_its_attempts_count_anew_once_it_was_ready_for_ten_minutes() -> None:
 def test_a_service_that_every_worker_has_refused_is_tried_again_too() -> None:
     told = task_active(service=True)
     told.each(preemption(), ended(AttemptEnd.PREEMPTED))
-    refused = AttemptEnded(**token(incarnation=""), end=AttemptEnd.REFUSED)
-    assert told.tell(refused, role="scheduler") == APPLIED
+    assert told.tell(ended(AttemptEnd.REFUSED, incarnation=""), role="scheduler") == APPLIED
     assert told.task().state is TaskState.QUEUED
     assert [attempt.end for attempt in told.task().attempts] == [AttemptEnd.REFUSED, None]
 

@@ -111,18 +111,6 @@ def test_what_is_not_the_name_of_a_settled_task_has_not_settled() -> None:
         assert not told.stream.is_settled(f"another-1.{other}")
 
 
-def test_the_snapshot_of_a_search_hardly_grows_with_reports_of_ended_trials() -> None:
-    told = search_running(max_trials=100, concurrency=1)
-    for trial in range(20):
-        told.tell(suggested(trial), submitted(trial))
-        for event in (assigned(trial), begun(trial), *(report(step, 0.5, trial) for step in range(50))):
-            told.tell(event)
-        told.each(ended(trial=trial), over(trial, 0.5))
-    whole = len(pack(told.stream))
-    shrink(told.stream)
-    assert len(pack(told.stream)) < whole / 5
-
-
 def test_a_stop_of_one_task_of_a_batch_is_answered_the_same_if_that_is_forgotten() -> None:
     whole, small = running(2, 1), running(2, 1)
     for told in (whole, small):

@@ -35,7 +35,7 @@ from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import SchedulerHeartbeat, WorkerLost
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain import command
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
@@ -228,17 +228,3 @@ def test_a_trial_s_task_comes_with_its_suggestion_and_not_later() -> None:
     told = search_running()
     told.each(suggested(0), suggested(1))
     assert told.each(submitted(0), submitted(1)) == OVERTAKEN + APPLIED
-
-
-def test_the_state_comes_back_from_its_snapshot_as_it_was() -> None:
-    told = task_active(retry={"lost": 2, "failed": 1})
-    told.each(report(1, 0.25), report(2, None))
-    told.tell(ended(AttemptEnd.LOST), role="scheduler")
-    told.tell(assigned(attempt=2))
-    told.tell(suggested(1), submitted(1))
-    finish(told, 1, 0.75)
-    told.tell(received(2, problem=Problem(code="too_deep", path="$.space", message="33 > 32 levels")))
-    told.tell(suggested(9), submitted(9))
-    back = load(pack(told.stream), AGGREGATES)
-    assert (back, dump(back)) == (told.stream, dump(told.stream))
-    assert back.tasks[task_id(0)].attempts[0].status is TaskStatus.EXITED

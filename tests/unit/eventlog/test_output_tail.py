@@ -1,7 +1,6 @@
 import asyncio
 from functools import partial
 from itertools import count
-from typing import Literal
 
 import pytest
 
@@ -50,7 +49,7 @@ async def written() -> TaskStream:
     await made.log.ensure(TOPICS.shared)
     for number in range(1, 31):
         attempt = 1 if number <= 20 else 2
-        source: Literal["stdout", "stderr"] = "stderr" if number % 10 == 0 else "stdout"
+        source = "stderr" if number % 10 == 0 else "stdout"
         first = number if number <= 20 else number - 20
         await made.lines(first, f"line {number}", attempt=attempt, source=source)
         await made.lines(number, f"not ours {number}", task_id=neighbour())

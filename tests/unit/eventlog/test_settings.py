@@ -1,17 +1,23 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pydantic_settings import BaseSettings
 
-from trackside.cli.app import call
+from trackside.contracts.topics import Topics
+from trackside.embedded.certificates import issue, new_authority
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.kafka_security import TokenCommand, TokenCommandError, client_options
+from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.worker.settings import WorkerSettings
 
 QUEUES, LIMITS = "TRACKSIDE_WORKER_QUEUES", "TRACKSIDE_SCHEDULER_QUEUE_LIMITS"
+SCRAM = {"SECURITY_PROTOCOL": "SASL_SSL", "USER": "dispatcher"}
 
 
 def refusal(kind: type[BaseSettings], capsys: pytest.CaptureFixture[str]) -> str:
@@ -55,28 +61,6 @@ def test_names_with_spaces_around_them_are_fine(monkeypatch: pytest.MonkeyPatch)
     assert read_settings(WorkerSettings).queue_names == ["gpu", "night"]
     monkeypatch.setenv(LIMITS, "gpu = 10, night=2")
     assert read_settings(SchedulerSettings).policy.queue_limits == {"gpu": 10, "night": 2}
-
-
-SPACE = "max_trials: 1\nspace: {x: {type: uniform, low: 0, high: 1}}\n"
-
-
-@pytest.mark.parametrize(
-    ("spec", "line"),
-    [
-        ("kind: task\ntask_type: t\nqueue: big ones\n", 3),
-        (f"kind: search\ntask_type: t\n{SPACE}queue: big ones\n", 5),
-        ("kind: tasks\nqueue: big ones\ngroups: [{tasks: [{task_type: t}]}]\n", 2),
-    ],
-)
-def test_a_queue_with_a_space_is_refused_before_it_is_submitted(
-    spec: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bad.yaml").write_text(spec)
-    assert call(["submit", "bad.yaml"]) == 2
-    said = capsys.readouterr().err
-    assert f"bad.yaml:{line}: $.queue: " in said
-    assert "not an identifier: expected 1 to 128 letters, digits" in said
 
 
 @pytest.mark.thorough
@@ -126,3 +110,125 @@ def test_a_password_file_that_cannot_be_used_is_refused_without_showing_a_passwo
     written = refusal(StackSettings, capsys)
     assert written.startswith(f"{variable}: ") and reason in written
     assert "u:p" not in written and "secret" not in written
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    authority = new_authority("test")
+    client, other = issue(authority, "client", []), issue(authority, "other", [])
+    content_of = {"password": b"hunter2\n", "empty": b"", "text": b"no certificate\n"}
+    content_of |= {"ca.pem": authority.certificate, "both.pem": client.certificate + client.key}
+    content_of |= {"client.pem": client.certificate, "client.key": client.key, "other.key": other.key}
+    for name, content in content_of.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o600)
+    (tmp_path / "open").write_bytes(b"hunter2\n")
+    (tmp_path / "open").chmod(0o644)
+    return tmp_path
+
+
+Given = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch, files: Path) -> Given:
+    def set_them(variables: dict[str, str]) -> None:
+        for name, value in variables.items():
+            found = str(files / value) if name.endswith("_FILE") else value
+            monkeypatch.setenv(f"TRACKSIDE_KAFKA_{name}", found)
+
+    return set_them
+
+
+def variables(protocol: str, **others: str) -> dict[str, str]:
+    return ({"SECURITY_PROTOCOL": protocol} if protocol else {}) | others
+
+
+@pytest.mark.parametrize(
+    ("given_variables", "sentence"),
+    [
+        (variables("TLS"), "TRACKSIDE_KAFKA_SECURITY_PROTOCOL: Input should be 'PLAINTEXT', 'SSL'"),
+        (variables("", SASL_MECHANISM="GSSAPI"), "TRACKSIDE_KAFKA_SASL_MECHANISM: Input should be 'PLAIN'"),
+        (SCRAM | {"PASSWORD_FILE": "gone"}, "_PASSWORD_FILE: the file can't be read: No such file"),
+        (SCRAM | {"PASSWORD_FILE": "empty"}, "TRACKSIDE_KAFKA_PASSWORD_FILE: the file is empty"),
+        (SCRAM | {"PASSWORD_FILE": "open"}, "(mode 0644): expected 0600, as `chmod 600 "),
+        (SCRAM | {"PASSWORD_FILE": "."}, "TRACKSIDE_KAFKA_PASSWORD_FILE: not a file"),
+        (SCRAM, "TRACKSIDE_KAFKA_PASSWORD_FILE is not set: expected it for SASL_SSL with SCRAM-SHA-512"),
+        (variables("SASL_SSL", PASSWORD_FILE="password"), "TRACKSIDE_KAFKA_USER is not set"),
+        (variables("SASL_SSL", SASL_MECHANISM="OAUTHBEARER"), "TRACKSIDE_KAFKA_TOKEN_COMMAND is not set"),
+        (variables("SSL", SSL_CA_FILE="gone"), "gone: the file can't be read: No such file"),
+        (variables("SSL", SSL_CA_FILE="text"), "text: the file has no certificate in PEM"),
+        (
+            variables("SSL", SSL_CERTIFICATE_FILE="client.pem", SSL_KEY_FILE="other.key"),
+            "the key is not that of the certificate",
+        ),
+        (
+            variables("SSL", SSL_CERTIFICATE_FILE="client.pem"),
+            "the file has no certificate with its key in PEM",
+        ),
+        (variables("SSL", SSL_KEY_FILE="client.key"), "CERTIFICATE_FILE is not set: expected"),
+    ],
+)
+def test_what_can_not_be_used_is_named_before_a_connection_is_tried(
+    given: Given, capsys: pytest.CaptureFixture[str], given_variables: dict[str, str], sentence: str
+) -> None:
+    given(given_variables)
+    said = refusal(StackSettings, capsys)
+    assert sentence in said and "TRACKSIDE_KAFKA_" in said
+    assert "hunter2" not in said
+
+
+PLAIN = {"SASL_MECHANISM": "PLAIN", "USER": "me", "PASSWORD_FILE": "password"}
+
+
+@pytest.mark.parametrize(
+    ("given_variables", "sentence"),
+    [
+        (
+            variables("SASL_PLAINTEXT", **PLAIN),
+            "with the mechanism PLAIN sends the password to Kafka unencrypted: expected SASL_SSL",
+        ),
+        ({"USER": "me"}, "_KAFKA_USER has no effect with TRACKSIDE_KAFKA_SECURITY_PROTOCOL=PLAINTEXT"),
+        ({"SSL_CA_FILE": "ca.pem"}, "TRACKSIDE_KAFKA_SSL_CA_FILE has no effect"),
+    ],
+)
+def test_what_is_less_safe_than_it_looks_is_a_warning(
+    given: Given, capsys: pytest.CaptureFixture[str], given_variables: dict[str, str], sentence: str
+) -> None:
+    given(given_variables)
+    read_settings(StackSettings)
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_client_at_an_address_alone_takes_its_security_from_the_environment(given: Given) -> None:
+    files = {"PASSWORD_FILE": "password", "SSL_CA_FILE": "ca.pem", "SSL_CERTIFICATE_FILE": "both.pem"}
+    given(SCRAM | files)
+    options = client_options(kafka_settings("broker:9093"))
+    assert options.pop("ssl_context").get_ca_certs()
+    connection = {"bootstrap_servers": "broker:9093", "security_protocol": "SASL_SSL"}
+    login = {"sasl_plain_username": "dispatcher", "sasl_plain_password": "hunter2"}
+    assert options == {**connection, **login, "sasl_mechanism": "SCRAM-SHA-512"}
+
+
+def test_each_new_client_has_the_password_that_the_file_has_then(given: Given, files: Path) -> None:
+    given(SCRAM | {"PASSWORD_FILE": "password"})
+    settings = kafka_settings("broker:9093")
+    (files / "password").write_text("hunter3\n")
+    assert client_options(settings)["sasl_plain_password"] == "hunter3"
+    (files / "password").unlink()  # as while it is replaced
+    with pytest.raises(TransientError, match=r"TRACKSIDE_KAFKA_PASSWORD_FILE=.*can't be read"):
+        client_options(settings)
+
+
+async def test_a_token_is_the_first_line_that_the_command_prints(files: Path) -> None:
+    assert await TokenCommand("printf 'abc.def\\nmore\\n'").token() == "abc.def"
+    with pytest.raises(TokenCommandError, match=r"sh printed no token .exit 3.: no such tenant"):
+        await TokenCommand("sh -c 'echo no such tenant >&2; exit 3'").token()
+    with pytest.raises(TokenCommandError, match="no-such-program can't be run for a token: No such file"):
+        await TokenCommand("no-such-program").token()
+
+
+def test_the_topics_of_a_service_are_those_of_its_prefix_whatever_its_security() -> None:
+    settings = StackSettings.model_construct(topic_prefix="team.")
+    assert settings.topics == Topics(prefix="team.")
+    assert isinstance(settings, KafkaSettings) and str(settings) == "127.0.0.1:9092"

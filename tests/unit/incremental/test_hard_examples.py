@@ -48,14 +48,12 @@ def stored(target: hard_examples.DatasetFile | None = None) -> tuple[Saved, hard
 
 def test_more_examples_than_there_is_room_for_are_counted_and_the_next_window_has_room_again() -> None:
     saved, store = stored()
-    for number in range(hard_examples.MAX_EXAMPLES + 5):
+    most = hard_examples.MAX_EXAMPLES
+    for number in range(most + 5):
         store.add(example(number), str)
     assert store.end_window(is_last=True) == []
     ((lines, metadata),) = saved.files
-    assert len(lines) == hard_examples.MAX_EXAMPLES and metadata == {
-        "examples": hard_examples.MAX_EXAMPLES,
-        "left_out": 5,
-    }
+    assert (len(lines), metadata) == (most, {"examples": most, "left_out": 5})
     assert json.loads(lines[0]) == {"inputs": 0, "outputs": [0], "scores": None, "version": 1}
     large = hard_examples.HardExample("x" * (hard_examples.MAX_BYTES // 2), None, None, 1)
     for _ in range(2):

@@ -3,8 +3,8 @@
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Generator, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -55,8 +55,6 @@ class HistoryWriter:
 
     log: Log
     topics: Topics
-    offset: int = 0
-    tokens: dict[str, int] = field(default_factory=dict)
 
     async def append(self, stream: str, decision: Decision) -> None:
         """Appends one decision to the partition of its stream; workers' events get the next number."""
@@ -261,9 +259,3 @@ async def write_small_history(log: Log, topics: Topics) -> HistoryWriter:
     await history.metrics("one.0", 1, "loss", [0, 1, 2])
     await history.metrics("one.0", 1, "loss", [2, 3])
     return history
-
-
-async def entries(log: Log, topics: Topics) -> AsyncIterator[int]:
-    """Yields the number of records of each topic."""
-    for topic in (topics.events, topics.fleet, topics.metrics, topics.dead_letters):
-        yield sum((await log.ends(topic.name)).values())

@@ -1,12 +1,22 @@
-"""Definitions of tables: whoever changes one says so, else rows of an older release pass for this one's."""
+"""Definitions of tables, and the shape of states in snapshots: whoever changes one says so.
 
+Else rows and snapshots of an older release pass for those of this one.
+"""
+
+import json
 import re
 from hashlib import sha256
+from types import NoneType
 
+import pytest
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.domain.streams import state_adapter
 from trackside.projections.definitions import definitions
 from trackside.projections.migrate import migrations
 from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
+from trackside.projections.snapshots import STATE_SHAPE, fold_name
 
 DEFINED = {("dispatcher", 22): "25103e497da98302", ("scheduler", 19): "9e50681c63c1269e"}
 MIGRATED = (
@@ -57,3 +67,12 @@ def test_the_rows_of_a_stream_are_found_in_every_table_that_has_some() -> None:
     assert found["trials"] == "search_id"
     assert found["model_versions"] == "model_id"
     assert found["tasks"] == found["artifacts"] == found["uncounted_metrics"] == "stream_id"
+
+
+@pytest.mark.thorough
+def test_the_name_of_the_fold_has_the_digest_of_the_schema_of_all_states() -> None:
+    roots = [NoneType, *(aggregate.state for aggregate in AGGREGATES.types)]
+    schemas = [state_adapter(root).json_schema() for root in roots]
+    shape = sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:12]
+    assert shape == STATE_SHAPE, f"set STATE_SHAPE of trackside.projections.snapshots to {shape}"
+    assert fold_name().endswith(f".{shape}")

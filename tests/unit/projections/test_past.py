@@ -10,8 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.polling import poll_until
 from tests.stack import SEED_VARIABLE
-from tests.unit.projections.given import write_small_history
-from tests.unit.replay.given import TOPICS, empty
+from tests.unit.replay.given import TOPICS, empty, small_log
 from trackside.contracts.topics import partition_of
 from trackside.domain.streams import dump
 from trackside.eventlog.log import TopicPartition
@@ -41,9 +40,7 @@ def store(tmp_path: Path) -> FolderPastStore:
 
 @pytest.fixture
 async def log() -> MemoryLog:
-    written = await empty()
-    await write_small_history(written, TOPICS)
-    return written
+    return await small_log()
 
 
 def place_of(stream: str) -> TopicPartition:
@@ -171,8 +168,7 @@ async def test_a_damaged_snapshot_is_made_again(log: MemoryLog, store: FolderPas
 @pytest.mark.thorough
 async def test_snapshots_of_another_log_are_made_again(log: MemoryLog, store: FolderPastStore) -> None:
     await snapshot(log, store)
-    other = await empty()
-    await write_small_history(other, TOPICS)  # the same events, under other ids
+    other = await small_log()
     assert await check(other, store) == 0
     await snapshot(other, store)
     assert await check(other, store) > 0

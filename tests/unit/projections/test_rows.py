@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.domain.given import over, spec
+from tests.unit.domain.given import STREAM, over, spec, task_active
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.projections.given import write_small_history
@@ -28,8 +28,9 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.projections.draining import DrainedDeviceRows
 from trackside.projections.fleet import DeviceRows
 from trackside.projections.metrics import rows_of, series_id
-from trackside.projections.owners import OWNERS
+from trackside.projections.owners import OWNERS, SCHEDULER
 from trackside.projections.pending import PendingChanges
+from trackside.projections.row_changes import RowChanges
 
 TOPICS = Topics(event_partitions=3)
 OF_STREAMS = [projection for owner in OWNERS.values() for projection in owner.of_streams]
@@ -130,6 +131,20 @@ def test_rows_of_several_streams_are_replaced_in_one_batch() -> None:
     (write,) = pending.writes()
     assert write.groups == ["w1", "w2", "w3"]
     assert write.rows == [("w1", "cpu0", "", 7), ("w2", "cpu0", "", 7)]
+
+
+def test_changes_that_turn_out_too_many_when_they_are_taken_are_not_taken_for_written() -> None:
+    streams, changes = Streams(AGGREGATES), RowChanges(OWNERS[SCHEDULER], TOPICS, most_pending=0)
+    records = task_active().records
+    place = (TOPICS.events.name, records[0].partition)
+    changes.start({place: 0})
+    for record in records:
+        stream, outcome = streams.fold(record)
+        changes.note(stream, outcome, record)
+    assert STREAM in streams.by_id and changes.noting
+    assert changes.take({place: len(records)}) == {}
+    assert not changes.noting
+    assert changes.bases == {place: 0}
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.projections.given import write_small_history
-from tests.unit.replay.given import ELSEWHERE, TOPICS, Clock, empty
+from tests.unit.replay.given import ELSEWHERE, Clock, small_log
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.eventlog.memory import MemoryLog
@@ -11,9 +10,7 @@ from trackside.eventlog.memory import MemoryLog
 
 @pytest.fixture
 async def log() -> MemoryLog:
-    written = await empty()
-    await write_small_history(written, TOPICS)
-    return written
+    return await small_log()
 
 
 @pytest.fixture

@@ -1,7 +1,12 @@
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from tests.unit.domain.given import Told
-from tests.unit.projections.given import Decision
+from tests.unit.domain.given import STREAM, Told
+from tests.unit.domain.test_saved_artifacts import saved
+from tests.unit.projections.given import Decision, write_small_history
+from trackside.artifacts.store import Store
+from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.message import Message, Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Entry, Outgoing
@@ -27,6 +32,13 @@ class Clock:
 async def empty() -> MemoryLog:
     log = MemoryLog(Clock())
     await log.ensure(TOPICS.shared)
+    return log
+
+
+async def small_log() -> MemoryLog:
+    """Returns a log with the small history; another one has the same events under other ids."""
+    log = await empty()
+    await write_small_history(log, TOPICS)
     return log
 
 
@@ -56,6 +68,26 @@ def after(told: Told, *events: Message) -> Told:
 async def tell(log: MemoryLog, stream: str, told: Told) -> None:
     for record in told.records:
         await write(log, stream, [[outgoing(record)]])
+
+
+async def log_of(told: Told) -> MemoryLog:
+    """Returns a log with what was told, each record as a decision of its own."""
+    log = await empty()
+    await tell(log, STREAM, told)
+    return log
+
+
+def of(reference: ArtifactReference, **changed: Any) -> ArtifactSaved:
+    """Gives the event that a blob of a store was saved."""
+    fields = reference.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
+    return saved(**{**fields, **changed})
+
+
+def blob_of(store: Store, sha256: str) -> Path:
+    """Returns the file of a blob, which may be changed."""
+    blob = next(Path(store.blobs.url.removeprefix("file://")).rglob(sha256))
+    blob.chmod(0o600)
+    return blob
 
 
 def outgoing(record: Record) -> Outgoing:

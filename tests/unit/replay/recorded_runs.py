@@ -4,13 +4,16 @@ from dataclasses import dataclass
 
 from tests.unit.aggregates.run.given import RunLog, step
 from tests.unit.domain.given import STREAM
-from tests.unit.replay.given import Clock, outgoing
+from tests.unit.replay.given import Clock, name_causes, outgoing
 from trackside.aggregates.run.messages import StartPipelineRun
-from trackside.contracts.message import Event, Json, Message, Record
+from trackside.contracts.message import Event, Json, Message
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.memory import MemoryLog
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.point_in_time import PointInTime
+from trackside.replay.history.recorded_stream import PastState, state_at
 
 ONE = Topics(event_partitions=1)
 """Topics with one partition of events, so that all streams share their offsets."""
@@ -29,7 +32,7 @@ class RecordedRun(RunLog):
             task_id = getattr(record.message, "task_id", "")
             before = [r.offset for r in self.records if getattr(r.message, "task_id", "") == task_id]
             if task_id and before[0] < record.offset:
-                _name_cause(record, cause_of(stream, before[before.index(record.offset) - 1]))
+                name_causes([record], cause_of(stream, before[before.index(record.offset) - 1]))
         return outcomes
 
     def settle(self) -> list[Event]:
@@ -41,7 +44,7 @@ class RecordedRun(RunLog):
                 assert set(outcomes) == {Outcome.APPLIED}, (proposal, outcomes)
                 cause = cause_of(proposal.follows_in or stream, proposal.follows)
                 for record in self.records[-len(proposal.events) :]:
-                    _name_cause(record, cause)
+                    name_causes([record], cause)
                 events += proposal.events
         self.written += events
         return events
@@ -53,9 +56,8 @@ class RecordedRun(RunLog):
             await log.append(ONE.events.name, 0, [outgoing(record)])
         return log
 
-
-def _name_cause(record: Record, cause: str) -> None:
-    record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+    async def past(self, offset: int | None = None) -> PastState:
+        return await state_at(await find_stream(await self.write(), ONE, STREAM), PointInTime(offset=offset))
 
 
 def recorded(*steps: Json, parameters: Json | None = None, **fields: object) -> RecordedRun:

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, task_active
 from tests.unit.domain.test_saved_artifacts import saved
-from tests.unit.replay.given import ELSEWHERE, TOPICS, empty, tell
+from tests.unit.replay.given import ELSEWHERE, TOPICS, blob_of, log_of, of
 from trackside.artifacts.blobs import blob_path
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing, StoreMissing
 from trackside.artifacts.file_blobs import FileBlobs
@@ -69,16 +68,13 @@ def stores(store: Store, elsewhere: MemoryLog, tmp_path: Path) -> Stores:
 def told_of(references: list[ArtifactReference]) -> Told:
     told = task_active()
     for number, reference in enumerate(references, 1):
-        fields: dict[str, Any] = reference.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
-        told.tell(saved(**fields, number=number, name=f"artifact-{number}"))
+        told.tell(of(reference, number=number, name=f"artifact-{number}"))
     return told
 
 
 async def exported(told: Told, store: Store, path: Path) -> HeldArtifacts:
-    log, held = await empty(), HeldArtifacts()
-    await tell(log, STREAM, told)
-    stream = io.BytesIO()
-    await write_export(await find_stream(log, TOPICS, STREAM), stream.write, held)
+    held, stream = HeldArtifacts(), io.BytesIO()
+    await write_export(await find_stream(await log_of(told), TOPICS, STREAM), stream.write, held)
     blobs = blobs_of(held.stored(), store)
     with path.open("wb") as file:
         write_archive(file, stream, blobs, store, nothing)
@@ -132,9 +128,7 @@ async def test_a_file_is_not_begun_if_no_store_has_an_artifact(stores: Stores, t
 
 
 async def test_a_file_of_a_damaged_artifact_has_no_end_and_is_refused(stores: Stores, tmp_path: Path) -> None:
-    blob = tmp_path / "store" / blob_path(stores.references[2].sha256)
-    blob.chmod(0o600)
-    blob.write_bytes(bytes(3_000_000) + b"1")
+    blob_of(stores.store, stores.references[2].sha256).write_bytes(bytes(3_000_000) + b"1")
     with pytest.raises(ArtifactDamaged, match=stores.references[2].sha256):
         await exported(told_of(stores.references), stores.store, tmp_path / "f")
     with pytest.raises(DamagedFileError):

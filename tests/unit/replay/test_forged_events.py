@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.replay.given import TOPICS, Clock
+from tests.unit.replay.given import ELSEWHERE, TOPICS, Clock
 from tests.unit.signing.forged_log import FORGED, ForgedLog, forged_log
 from tests.unit.signing.given import received
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.topics import partition_of
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
@@ -37,7 +37,6 @@ from trackside.sdk.records import trusted
 from trackside.verify.log import verify_topics
 
 NAMES = ("one", "two", "tasks", "halted", "going", "serving", "open", "w2")
-ELSEWHERE = Topics(prefix="other.", event_partitions=5)
 EVERY = 60
 
 

@@ -8,13 +8,11 @@ import pytest
 
 from tests.unit.domain import given
 from tests.unit.domain.plausible_forgetting import EncryptedTold, forgotten, without_key
-from tests.unit.domain.test_saved_artifacts import saved
-from tests.unit.replay.given import after
+from tests.unit.replay.given import after, blob_of, of
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
 from trackside.artifacts.store import Store
 from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
-from trackside.contracts.message import Message
 from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms
@@ -32,12 +30,6 @@ def holders_of(told: given.Told) -> Holders:
     for record in told.records:
         holders.take_event(record, record.message.model_dump_json().encode())
     return holders
-
-
-def of(reference: ArtifactReference, **changed: Any) -> Message:
-    """Gives the event that a blob of the store was saved."""
-    fields = reference.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
-    return saved(**{**fields, **changed})
 
 
 def collected(told: given.Told, store: Store, before_ms: int = 0) -> GarbagePlan:
@@ -62,11 +54,8 @@ def test_what_no_stream_refers_to_is_collected_once_it_is_old_if_the_store_is_ou
 def encrypted_with(reference: ArtifactReference) -> given.Told:
     told = given.search_running(told=EncryptedTold(), max_trials=1)
     told.tell(given.suggested(0), given.submitted(0))
-    told.tell(given.assigned())
-    told.tell(given.begun())
-    told.tell(of(reference))
-    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
-    return told
+    over = SearchEnded(status=SearchStatus.DONE, trials=1)
+    return after(told, given.assigned(), given.begun(), of(reference), over)
 
 
 def test_a_forgotten_stream_holds_nothing_and_one_without_its_key_is_not_known(store: Store) -> None:
@@ -92,12 +81,16 @@ def test_what_had_no_effect_or_only_asks_to_forget_holds_nothing(store: Store) -
     assert digests(collected(told, store).unheld) == {stale.sha256, old.sha256}
 
 
+def folder_in(store: Store, tmp_path: Path, *names: str) -> ArtifactReference:
+    for name in names or ("a",):
+        path = tmp_path / "folder" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return store.put(tmp_path / "folder")
+
+
 def test_the_files_of_a_folder_are_held_with_it(store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "sub" / "a").write_text("a")
-    (folder / "b").write_text("b")
-    reference = store.put(folder)
+    reference = folder_in(store, tmp_path, "sub/a", "b")
     told = after(given.task_active(), of(reference))
     assert collected(told, store).unheld == []
     told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[reference.sha256]))
@@ -106,12 +99,9 @@ def test_the_files_of_a_folder_are_held_with_it(store: Store, tmp_path: Path) ->
 
 
 def test_nothing_is_collected_while_a_manifest_can_not_be_read(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "a").write_text("a")
-    reference = store.put(tmp_path / "folder")
+    reference = folder_in(store, tmp_path)
     told = after(given.task_active(), of(reference), of(store.put(b"kept"), number=2, name="other"))
-    blob = next(path for path in tmp_path.rglob(reference.sha256))
-    blob.chmod(0o600)
+    blob = blob_of(store, reference.sha256)
     blob.write_bytes(b"")
     with pytest.raises(ArtifactDamaged, match=reference.sha256):
         collected(told, store)
@@ -164,16 +154,13 @@ def test_what_is_saved_again_while_it_is_collected_stays(store: Store) -> None:
     found = collected(told, store, before_ms)
     assert digests(found.unheld) == {again.sha256}
     future_s = before_ms / 1_000 + 1
-    blob = next(path for path in Path(store.blobs.url.removeprefix("file://")).rglob(again.sha256))
-    os.utime(blob, (future_s, future_s))
+    os.utime(blob_of(store, again.sha256), (future_s, future_s))
     assert delete(found, store, before_ms, lambda done, total: None) == []
     assert store.exists(again)
 
 
 def test_a_folder_of_an_imported_stream_is_held_where_it_is_here(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "a").write_text("a")
-    reference = store.put(tmp_path / "folder")
+    reference = folder_in(store, tmp_path)
     told = after(given.task_active(), of(store.put(b"kept")))
     holders = holders_of(told)
     holders.hold_imported("old", of(reference).model_dump_json().encode())

@@ -17,13 +17,11 @@ from trackside.replay.derive.fork import parse_changes
 from trackside.replay.derive.run_copy import end_of_step, fork_run, rerun_run
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import BadRangeError, BadScenarioError
-from trackside.replay.history.point_in_time import PointInTime
 from trackside.replay.history.recorded_stream import state_at
 
 
 async def at(log: RecordedRun, offset: int | None = None) -> Run:
-    past = await state_at(await find_stream(await log.write(), ONE, STREAM), PointInTime(offset=offset))
-    found = run_of(past.stream)
+    found = run_of((await log.past(offset)).stream)
     assert found is not None
     return found
 

@@ -8,11 +8,24 @@ from random import Random
 
 import pytest
 
-from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, search_running, submitted, suggested
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    accepted,
+    assigned,
+    begun,
+    ended,
+    received,
+    search_running,
+    submitted,
+    suggested,
+)
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_task_reuse import going_on
 from tests.unit.projections.given import write_small_history
-from tests.unit.replay.given import ELSEWHERE, TOPICS, after, empty, name_causes, tell
+from tests.unit.replay.given import ELSEWHERE, TOPICS, after, empty, log_of, name_causes
+from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
+from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.streams import dump
@@ -48,10 +61,16 @@ async def written(log: MemoryLog, topics: Topics, stream: str, path: Path) -> Ex
 
 
 async def exported(told: Told, path: Path) -> MemoryLog:
-    log = await empty()
-    await tell(log, STREAM, told)
+    log = await log_of(told)
     await written(log, TOPICS, STREAM, path)
     return log
+
+
+@pytest.fixture
+async def one(log: MemoryLog, tmp_path: Path) -> Path:
+    """Returns the file of an exported stream."""
+    await written(log, TOPICS, "one", tmp_path / "f")
+    return tmp_path / "f"
 
 
 async def imported(log: MemoryLog, path: Path, name: str = "") -> ImportSummary:
@@ -100,14 +119,42 @@ async def test_under_another_name_causes_and_trials_have_it_too(elsewhere: Memor
     told.tell(suggested(0), submitted(0))
     name_causes(told.records[-2:], f"{STREAM}@2", "other@2")
     for name, history in (("last-year", told), ("again", again)):
-        log = await empty()
-        await tell(log, STREAM, history)
-        await written(log, TOPICS, STREAM, tmp_path / name)
+        await exported(history, tmp_path / name)
         assert (await imported(elsewhere, tmp_path / name, name)).compared
     found = await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), "0")
     assert [(step.cause, step.follows) for step in found.own] == [("last-year@2", 2), ("other@2", -1)]
     after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "again"))).stream
     assert after.root.trials[1].within == "again.0"
+
+
+GROUPS = [{"children": [{"name": "lr", "kind": "search", "spec": {}}]}]
+
+
+def batch_with_child() -> Told:
+    told = after(Told(), received())
+    told.tell(accepted(), BatchStarted(command_id="c-1", batch=BatchSpec.model_validate({"groups": GROUPS})))
+    told.tell(ChildRequested(child_id=f"{STREAM}.1.lr", kind="search", body={}))
+    told.tell(ChildEnded(child_id=f"{STREAM}.1.lr", status="DONE", result={"trials": 3}))
+    causes = (f"{STREAM}@0", f"{STREAM}@0", f"{STREAM}@2", f"{STREAM}.1.lr@70")
+    name_causes(told.records[1:], *causes)
+    return told
+
+
+async def test_why_shows_the_request_for_a_child_and_the_event_of_its_stream_that_ended_it() -> None:
+    found = await why(await find_stream(await log_of(batch_with_child()), TOPICS, STREAM), "1.lr")
+    assert [step.what for step in found.causes] == ["CommandReceived", "CommandAccepted", "BatchStarted"]
+    said = [(step.what, step.said, step.follows) for step in found.own]
+    assert said == [("ChildRequested", "search", 2), ("ChildEnded", "DONE", -1)]
+    assert found.own[1].outside == f"event {STREAM}.1.lr@70"
+
+
+async def test_a_batch_keeps_its_children_under_another_name(elsewhere: MemoryLog, tmp_path: Path) -> None:
+    await exported(batch_with_child(), tmp_path / "f")
+    assert (await imported(elsewhere, tmp_path / "f", "last-year")).compared
+    after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "last-year"))).stream
+    assert after.children["last-year.1.lr"].result == {"trials": 3}
+    assert after.root.ends == {"done": 1}
+    assert state_view(after).root["children"] == {"1.lr": "DONE"}
 
 
 def named(task: str) -> str:
@@ -180,26 +227,29 @@ async def test_headers_of_an_import_mean_nothing_in_the_log_of_events(log: Memor
         await find_stream(forged, TOPICS, "imported/one")
 
 
-async def test_a_name_that_is_there_is_refused(log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path) -> None:
-    await written(log, TOPICS, "one", tmp_path / "f")
+async def test_a_name_that_is_there_is_refused(log: MemoryLog, elsewhere: MemoryLog, one: Path) -> None:
     with pytest.raises(LiveTargetError, match="replay_target_live: the log has a stream 'one'"):
-        await import_file(log, TOPICS, tmp_path / "f")
+        await import_file(log, TOPICS, one)
     with pytest.raises(LiveTargetError):
-        await import_file(log, TOPICS, tmp_path / "f", "two")
-    await import_file(log, TOPICS, tmp_path / "f", "three")
-    await imported(elsewhere, tmp_path / "f")
+        await import_file(log, TOPICS, one, "two")
+    await import_file(log, TOPICS, one, "three")
+    await imported(elsewhere, one)
     with pytest.raises(AlreadyImportedError, match="already_exists"):
-        await imported(elsewhere, tmp_path / "f")
+        await imported(elsewhere, one)
     with pytest.raises(BadNameError, match="bad_identifier"):
-        await imported(elsewhere, tmp_path / "f", "no name")
+        await imported(elsewhere, one, "no name")
     later = await empty()
-    await import_file(later, TOPICS, tmp_path / "f")
+    await import_file(later, TOPICS, one)
     await write_small_history(later, TOPICS)
     assert (await find_stream(later, TOPICS, "one")).place[0] == TOPICS.events.name
     assert (await find_stream(later, TOPICS, "imported/one")).place[0] == TOPICS.imports.name
 
 
 Lines = list[bytes]
+
+
+def change_lines(path: Path, harm: Callable[[Lines], Lines]) -> None:
+    path.write_bytes(b"".join(harm(path.read_bytes().splitlines(keepends=True))))
 
 
 @pytest.mark.parametrize(
@@ -216,13 +266,11 @@ Lines = list[bytes]
     ids=["cut", "torn", "dropped", "swapped", "doubled", "changed", "appended"],
 )
 async def test_a_damaged_file_is_refused_and_its_first_bad_line_named(
-    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, harm: Callable[[Lines], Lines], said: str
+    elsewhere: MemoryLog, one: Path, harm: Callable[[Lines], Lines], said: str
 ) -> None:
-    path = tmp_path / "f"
-    await written(log, TOPICS, "one", path)
-    path.write_bytes(b"".join(harm(path.read_bytes().splitlines(keepends=True))))
+    change_lines(one, harm)
     with pytest.raises(DamagedFileError) as caught:
-        await imported(elsewhere, path)
+        await imported(elsewhere, one)
     assert str(caught.value).startswith(f"file_damaged: {said}")
     with pytest.raises(UnknownStreamError):
         await find_stream(elsewhere, ELSEWHERE, "one")
@@ -263,23 +311,19 @@ def rewritten(path: Path, changes: Changes) -> None:
     ],
 )
 async def test_what_no_release_like_this_would_write_is_refused(
-    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, changes: Changes, kind: type[ReplayError], said: str
+    elsewhere: MemoryLog, one: Path, changes: Changes, kind: type[ReplayError], said: str
 ) -> None:
-    path = tmp_path / "f"
-    await written(log, TOPICS, "one", path)
-    rewritten(path, changes)
+    rewritten(one, changes)
     with pytest.raises(kind, match=said):
-        await imported(elsewhere, path)
+        await imported(elsewhere, one)
 
 
 async def test_a_file_of_another_fold_is_imported_without_comparing_states(
-    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path
+    elsewhere: MemoryLog, one: Path
 ) -> None:
-    path = tmp_path / "f"
-    await written(log, TOPICS, "one", path)
-    rewritten(path, {-1: {"fold": "1.0.other", "state_sha256": "0"}})
+    rewritten(one, {-1: {"fold": "1.0.other", "state_sha256": "0"}})
     assert fold_name() != "1.0.other"
-    assert not (await imported(elsewhere, path)).compared
+    assert not (await imported(elsewhere, one)).compared
 
 
 async def test_what_is_no_export_or_is_packed_is_refused(elsewhere: MemoryLog, tmp_path: Path) -> None:
@@ -293,9 +337,8 @@ async def test_what_is_no_export_or_is_packed_is_refused(elsewhere: MemoryLog, t
 
 
 async def test_an_import_that_broke_off_counts_for_nothing_and_can_be_repeated(
-    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, elsewhere: MemoryLog, one: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await written(log, TOPICS, "one", tmp_path / "f")
     monkeypatch.setattr(importing, "BATCH_RECORDS", 7)
 
     def pulled(done: int, total: int) -> None:
@@ -303,9 +346,9 @@ async def test_an_import_that_broke_off_counts_for_nothing_and_can_be_repeated(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await import_file(elsewhere, ELSEWHERE, tmp_path / "f", on_progress=pulled)
+        await import_file(elsewhere, ELSEWHERE, one, on_progress=pulled)
     with pytest.raises(UnknownStreamError):
         await find_stream(elsewhere, ELSEWHERE, "one")
-    await imported(elsewhere, tmp_path / "f")
+    await imported(elsewhere, one)
     states = [await state_at(await find_stream(*at, "one")) for at in ((log, TOPICS), (elsewhere, ELSEWHERE))]
     assert dump(states[0].stream) == dump(states[1].stream)

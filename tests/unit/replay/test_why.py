@@ -13,7 +13,7 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
 )
-from tests.unit.replay.given import TOPICS, after, empty, name_causes, tell
+from tests.unit.replay.given import TOPICS, after, log_of, name_causes
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
@@ -30,9 +30,7 @@ async def asked(log: MemoryLog, stream: str, subject: str) -> Why:
 
 
 async def asked_of(told: Told, subject: str) -> Why:
-    log = await empty()
-    await tell(log, STREAM, told)
-    return await asked(log, STREAM, subject)
+    return await asked(await log_of(told), STREAM, subject)
 
 
 def waiting_trial() -> Told:
@@ -97,9 +95,8 @@ async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
 async def test_an_early_stop_rests_on_the_report_that_the_assessor_saw() -> None:
     told = after(waiting_trial(), assigned(), begun(), report(1, 0.5))
     seen = told.next_offset - 1
-    told.tell(TaskStopRequested(task_id=f"{STREAM}.0", reason="assessor"))
-    told.tell(ended(AttemptEnd.CANCELLED))
-    told.tell(over(0, how=TrialStatus.EARLY_STOPPED))
+    stopped = TaskStopRequested(task_id=f"{STREAM}.0", reason="assessor")
+    after(told, stopped, ended(AttemptEnd.CANCELLED), over(0, how=TrialStatus.EARLY_STOPPED))
     told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
     found = await asked_of(told, "0")
     by_name = {step.what: step for step in found.own}

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.unit.domain.given import STREAM, Told, record_of
-from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
+from tests.unit.domain.test_fleet import joined
+from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
@@ -23,18 +24,9 @@ def fleet_of(*joins: WorkerJoined | WorkerLeft | WorkerLost) -> Fleet:
 
 
 def worker(
-    name: str = "w1",
-    incarnation: str = "i-1",
-    slots: int = 1,
-    types: Iterable[str] = ("digits",),
-    queues: Iterable[str] = ("default",),
-    after: dict[str, int] | None = None,
+    name: str = "w1", incarnation: str = "i-1", types: Iterable[str] = ("digits",), **more: Any
 ) -> WorkerJoined:
-    devices = [Device(device_id=f"cpu-{at}", kind="cpu", name="slot", memory_bytes=1) for at in range(slots)]
-    fields = {"task_types": list(types), "queues": list(queues), "devices": devices, "after": after or {}}
-    return WorkerJoined.model_validate(
-        {"worker_id": name, "incarnation": incarnation, "host": "node", **fields}
-    )
+    return joined(incarnation, name, task_types=list(types), **more)
 
 
 def cluster_of(told: Told) -> ClusterState:

@@ -23,6 +23,7 @@ from trackside.domain.task import Task
 from trackside.scheduler import decide
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
 from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
+from trackside.scheduler.device_commands import PendingCommand, pending_commands
 from trackside.scheduler.planner import Planner
 
 Acted = TypeVar("Acted", bound=Action)
@@ -221,6 +222,10 @@ class SchedulerHarness:
     def _tell(self, kind: type[Event], task_id: str, role: str = "", **fields: Any) -> None:
         event = kind.model_validate(self.placement_fields(task_id) | fields)
         assert self.fold(event, self.stream_of(task_id), role) is Outcome.APPLIED
+
+    def pending(self) -> list[PendingCommand]:
+        """Returns the commands that devices are to get."""
+        return list(pending_commands(self.cluster, self.fleet))
 
     def accept(self, task_id: str, status: tasks.TaskStatus | None = None) -> None:
         self._tell(tasks.TaskAccepted, task_id)

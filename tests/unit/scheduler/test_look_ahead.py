@@ -8,7 +8,6 @@ from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.device_commands import RecallTask, RunTask
 from trackside.contracts.tasks import TaskStatus
-from trackside.scheduler.device_commands import PendingCommand, pending_commands
 
 
 def harness_with(cpus: int = 1, running: int = 1) -> SchedulerHarness:
@@ -27,10 +26,6 @@ def recalling() -> SchedulerHarness:
     harness.run_pass()
     assert harness.recalled() == ["a"]
     return harness
-
-
-def pending(harness: SchedulerHarness) -> list[PendingCommand]:
-    return list(pending_commands(harness.cluster, harness.fleet))
 
 
 def test_one_task_waits_behind_a_running_one_and_has_the_device_next() -> None:
@@ -55,18 +50,18 @@ def test_nobody_waits_behind_another_without_look_ahead_or_while_a_device_is_fre
 def test_the_held_command_says_so_with_the_lease_and_is_expected_once_the_device_is_free() -> None:
     harness = harness_with()
     harness.place("a")
-    (command,) = pending(harness)
+    (command,) = harness.pending()
     run = command.build()
     assert isinstance(run, RunTask) and (run.wait, command.deferred) == (True, True)
     harness.end("t0")
-    (command,) = pending(harness)
+    (command,) = harness.pending()
     assert not command.deferred
     harness.accept("a")
-    assert pending(harness) == []
+    assert harness.pending() == []
     harness = SchedulerHarness(replace(policy(), lease_s=4.5))
     harness.join_worker(cpus=1)
     harness.place("a")
-    (command,) = pending(harness)
+    (command,) = harness.pending()
     run = command.build()
     assert isinstance(run, RunTask) and run.lease_s == 4.5
 
@@ -78,7 +73,7 @@ def test_a_task_is_taken_back_when_another_device_becomes_free() -> None:
     harness.end("t1")
     harness.place("b")
     assert (harness.recalled(), harness.assignments()) == (["a"], [])
-    (command,) = pending(harness)
+    (command,) = harness.pending()
     assert isinstance(command.build(), RecallTask)
     harness.return_task("a")
     assert harness.assignments() == [("a", "w1/cpu-1")]
@@ -89,7 +84,7 @@ def test_a_task_is_taken_back_when_another_device_becomes_free() -> None:
 def test_a_place_kept_for_a_task_that_is_taken_back_is_free_again_if_that_begins_or_after_a_while() -> None:
     harness = recalling()
     harness.accept("a")
-    assert pending(harness) == []
+    assert harness.pending() == []
     assert harness.assign("b") == [("b", "w1/cpu-1")]
     harness = recalling()
     harness.submit("b")

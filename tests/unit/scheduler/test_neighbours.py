@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.scheduler.given import policy
+from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.fleet import NeighbourUse, WorkerLeft
 from trackside.contracts.tasks import AttemptEnd
 
-GIB = 1024**3
 UUID = ("GPU-7",)
 
 

@@ -4,7 +4,6 @@ from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.device_commands import StopTask
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
-from trackside.scheduler.device_commands import pending_commands
 
 URGENT = {"priority": 9, "preempt": True}
 
@@ -19,7 +18,7 @@ def three_slots_in_use(look_ahead: int = 0) -> SchedulerHarness:
 
 
 def pending_stops(harness: SchedulerHarness) -> list[tuple[str, str]]:
-    messages = [command.build() for command in pending_commands(harness.cluster, harness.fleet)]
+    messages = [command.build() for command in harness.pending()]
     return [(stop.task_id, stop.end) for stop in messages if isinstance(stop, StopTask)]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from prometheus_client import REGISTRY
@@ -72,12 +72,18 @@ class ServiceHarness:
         return [event.incarnation for event in self.decided(TaskAssigned)]
 
 
-def heartbeat() -> fleet.WorkerHeartbeat:
+def heartbeat(**more: Any) -> fleet.WorkerHeartbeat:
     """Returns the heartbeat of a worker that runs attempt 1 of trial 0."""
     runs = fleet.RunningPlacement(
         stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_ids=["cpu-0"]
     )
-    return fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
+    return idle(**more, running=[runs])
+
+
+def idle(**more: Any) -> fleet.WorkerHeartbeat:
+    return fleet.WorkerHeartbeat.model_validate(
+        {"worker_id": "w1", "incarnation": "i-1", "running": [], **more}
+    )
 
 
 async def test_a_heartbeat_that_was_read_too_early_or_sent_just_before_an_end_stops_nothing() -> None:
@@ -89,8 +95,7 @@ async def test_a_heartbeat_that_was_read_too_early_or_sent_just_before_an_end_st
     harness, told = ServiceHarness(), task_active()
     told.tell(ended(AttemptEnd.FINISHED))
     harness.fold_all(told)
-    harness.fold(heartbeat(), fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
-    harness.fold(heartbeat())
+    harness.fold(heartbeat(), idle(), heartbeat())
     assert await harness.sent() == []
 
 
@@ -116,7 +121,7 @@ async def test_a_placement_that_was_given_up_or_settled_is_stopped_when_heartbea
 async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
     harness, told = ServiceHarness(), task_active()
     harness.fold_all(told)
-    whole = heartbeat().model_copy(update={"sequence": 7})
+    whole = heartbeat(sequence=7)
     digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=8, whole=7)
     harness.fold(digest)  # it is not known what this one means
     harness.fold(whole)
@@ -134,8 +139,7 @@ def test_digests_renew_a_lease_also_if_their_whole_heartbeat_is_not_known(whole:
     harness, limit_ms = ServiceHarness(), int(SchedulerSettings().lease_s * 1000)
     harness.fold(worker(), worker("w2", "i-2"))
     if whole is not None:
-        first = fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], sequence=whole)
-        harness.fold(first)
+        harness.fold(idle(sequence=whole))
     own = fleet.SchedulerHeartbeat(instance=harness.service.writer.instance)
     lost: set[str] = set()
     for at in range(2 * limit_ms // 1_000):
@@ -149,10 +153,7 @@ def test_digests_renew_a_lease_also_if_their_whole_heartbeat_is_not_known(whole:
 def test_the_whole_heartbeat_of_a_worker_that_joins_later_is_kept_while_others_join() -> None:
     harness = ServiceHarness()
     reading = fleet.DeviceReading(device_id="cpu-0", foreign_bytes=5)
-    early = fleet.WorkerHeartbeat(
-        worker_id="w1", incarnation="i-1", running=[], devices=(reading,), sequence=1
-    )
-    harness.fold(early, worker("w2", "i-2"))
+    harness.fold(idle(devices=(reading,), sequence=1), worker("w2", "i-2"))
     digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1, cpu_percent=70.0)
     harness.fold(digest, worker())
     host = harness.scheduler._cluster.hosts.by_id["w1"]
@@ -185,9 +186,8 @@ def waiting_task(harness: ServiceHarness) -> None:
 def test_a_worker_whose_disk_is_low_gets_no_task_until_its_heartbeats_say_it_is_over() -> None:
     harness, full = ServiceHarness(), "the disk of /data is nearly full"
     waiting_task(harness)
-    idle = fleet.WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
-    assert harness.assignments(idle.model_copy(update={"disk_low": full})) == []
-    assert harness.assignments(idle) == ["i-1"]
+    assert harness.assignments(idle(disk_low=full)) == []
+    assert harness.assignments(idle()) == ["i-1"]
 
 
 async def test_no_task_is_placed_while_a_watched_disk_is_low(tmp_path: Path) -> None:

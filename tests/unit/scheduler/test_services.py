@@ -8,7 +8,6 @@ from trackside.contracts.device_commands import GiveInstruction, RunTask
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.outcome import Outcome
-from trackside.scheduler.device_commands import pending_commands
 
 SERVICE: dict[str, Any] = {"service": {}}
 
@@ -94,7 +93,7 @@ def test_a_task_without_devices_runs_next_to_full_slots_where_its_memory_is_free
     assert "on one host, the largest has" in harness.unschedulable()["s0"]
     harness = one_worker(cpus=1)
     harness.place("s0", devices=0, needs=SERVICE)
-    (command,) = pending_commands(harness.cluster, harness.fleet)
+    (command,) = harness.pending()
     assert (command.worker_id, command.device_id) == ("w1", "host")
 
 
@@ -110,25 +109,22 @@ def test_a_worker_that_refused_a_task_without_devices_is_avoided_for_a_second() 
 
 def test_the_newest_instruction_is_sent_until_it_is_acknowledged_and_a_new_placement_starts_with_it() -> None:
     harness = with_service()
-
-    def pending() -> list[object]:
-        return [command.build() for command in pending_commands(harness.cluster, harness.fleet)]
-
-    assert pending() == []
+    assert harness.pending() == []
     instruct(harness, "s0", 1)
     instruct(harness, "s0", 2)
-    (command,) = pending_commands(harness.cluster, harness.fleet)
+    (command,) = harness.pending()
     assert (command.device_id, command.key[0]) == ("cpu-0", "GiveInstruction 2")
     message = command.build()
     assert isinstance(message, GiveInstruction) and message.instruction.body == {"n": 2}
     said = InstructionAcknowledged(**harness.placement_fields("s0"), number=2, ok=True)
     assert harness.fold(said) is Outcome.APPLIED
-    assert pending() == []
+    assert harness.pending() == []
     harness.end("s0", AttemptEnd.FAILED)
     harness.run_pass(after_s=12)
-    (run,) = pending()
+    (command,) = harness.pending()
+    run = command.build()
     assert isinstance(run, RunTask) and run.service
     assert run.instruction is not None and run.instruction.number == 2
     harness.accept("s0")
-    (again,) = pending()
-    assert isinstance(again, GiveInstruction)
+    (command,) = harness.pending()
+    assert isinstance(command.build(), GiveInstruction)

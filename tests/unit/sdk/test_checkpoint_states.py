@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.sdk.test_training import torch
 from trackside.sdk.checkpoints import LastCheckpoint, encode_state
 
 pytestmark = pytest.mark.thorough
-
-
-def torch() -> Any:
-    """Returns torch, imported when a test needs it: `make check` has none, or has no time for it."""
-    return pytest.importorskip("torch")
 
 
 def saved(folder: Path, state: Any) -> LastCheckpoint:

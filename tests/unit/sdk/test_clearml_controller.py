@@ -101,11 +101,9 @@ def test_p30_a_step_that_is_a_function_is_refused_and_a_gate_or_a_search_needs_n
     gate, search = {"gate": {"message": "good enough?"}}, {"kind": "search", "spec": {"of": "${data.id}"}}
     pipe.add_step("look", parents=["data"], step=gate)
     pipe.add_step("search", parents=["look"], step=search)
-    look = {"name": "look", **gate, "needs": {"all": ["data"]}}
-    assert pipe.get_pipeline().spec()["steps"][1:] == [
-        look,
-        search | {"name": "search", "needs": {"all": ["look"]}},
-    ]
+    steps: list[Json] = [{"name": "look", **gate, "needs": {"all": ["data"]}}]
+    steps.append(search | {"name": "search", "needs": {"all": ["look"]}})
+    assert pipe.get_pipeline().spec()["steps"][1:] == steps
 
 
 def test_p3_what_was_polled_has_no_effect_and_get_needs_an_id_or_a_name() -> None:

@@ -17,11 +17,12 @@ from trackside.aggregates.search.space import Choice, Space
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.ingress import read_command
+from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.message import Message, Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client, Pipeline, errors
@@ -29,7 +30,7 @@ from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answe
 from trackside.sdk.records import readable
 
 TOPICS = Topics()
-DISPATCHER = RecordWriter("dispatcher", "1")
+DISPATCHER, OTHER = RecordWriter("dispatcher", "1"), RecordWriter("worker", "1")
 TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
 SPACE: Space = {"x": Choice(type="choice", values=[1, 2])}
 START = messages.StartSearch(task_type="digits", max_trials=2, space=SPACE)
@@ -53,10 +54,12 @@ async def client(log: MemoryLog) -> AsyncIterator[Client]:
         yield made
 
 
-async def record(log: MemoryLog, stream: str, *decisions: Sequence[Message]) -> int:
+async def record(
+    log: MemoryLog, stream: str, *decisions: Sequence[Message], writer: RecordWriter = DISPATCHER
+) -> int:
     place = (TOPICS.events.name, partition_of(stream, TOPICS.events.partitions))
     for decision in decisions:
-        appended = await log.append(*place, DISPATCHER.decision(stream, decision))
+        appended = await log.append(*place, writer.decision(stream, decision))
     return appended.offset
 
 
@@ -79,12 +82,20 @@ def started(publication: PublishedCommand) -> messages.SearchStarted:
     return messages.SearchStarted(command_id=publication.command_id, search=START, seed=1)
 
 
+async def read(log: MemoryLog, source: Source) -> Entry:
+    [entry] = await log.reader({(source.topic, source.partition): source.offset}).read(1)
+    return entry
+
+
+async def arrived(log: MemoryLog, publication: PublishedCommand) -> Arrival:
+    entry = await read(log, publication.source)
+    headers = {name: octets for name, octets in entry.headers if octets is not None}
+    return read_command(headers, entry.key, entry.value)
+
+
 async def test_a_command_arrives_as_the_platform_reads_it(log: MemoryLog, client: Client) -> None:
     publication = await client.publish(START, "s1", "c1", traceparent=TRACE)
-    place = (publication.topic, publication.partition)
-    [entry] = await log.reader({place: publication.offset}).read(1)
-    headers = {name: octets for name, octets in entry.headers if octets is not None}
-    arrival = read_command(headers, entry.key, entry.value)
+    arrival = await arrived(log, publication)
     assert (arrival.stream, arrival.command_id, arrival.command_type) == ("s1", "c1", START.wire_type())
     assert arrival.problem is None and arrival.body == START.model_dump(mode="json")
     assert arrival.traceparent.startswith("00-aaaa")
@@ -93,10 +104,7 @@ async def test_a_command_arrives_as_the_platform_reads_it(log: MemoryLog, client
 
 async def test_a_mapping_arrives_as_a_structured_cloud_event(log: MemoryLog, client: Client) -> None:
     wish = {"type": "trackside.stop-search.v1", "data": {"reason": "enough"}, "source": "ci/42"}
-    publication = await client.publish(wish, "s1", "c1")
-    [entry] = await log.reader({(publication.topic, publication.partition): 0}).read(1)
-    headers = {name: octets for name, octets in entry.headers if octets is not None}
-    arrival = read_command(headers, entry.key, entry.value)
+    arrival = await arrived(log, await client.publish(wish, "s1", "c1"))
     assert arrival.problem is None and arrival.body == {"reason": "enough"}
     assert (arrival.stream, arrival.publisher, arrival.command_id) == ("s1", "ci/42", "c1")
 
@@ -112,8 +120,7 @@ async def test_an_answer_is_of_a_dispatcher_at_the_place_of_publication(
     assert await client.answer(second, 60) == Accepted("c1", offset)
     assert (await client.answer(first, 60)).offset < offset
     publication = await client.publish(START, "s1", "c1")
-    forged = RecordWriter("worker", "1").single("s1", accepted(publication))
-    await log.append(TOPICS.events.name, partition_of("s1", 12), [forged])
+    await record(log, "s1", [accepted(publication)], writer=OTHER)
     with pytest.raises(errors.UnansweredError, match=r"c1.*is a dispatcher running"):
         await client.answer(publication, 0.05)
 
@@ -212,8 +219,7 @@ async def test_a_run_is_started_by_the_definition_of_its_pipeline(log: MemoryLog
         await client.start_run(pipeline, run_id="r1")
     starting = asyncio.create_task(client.start_run(pipeline, {"epochs": 2}, "r1", 60))
     source = await _published(log, "r1")
-    [entry] = await log.reader({(source.topic, source.partition): source.offset}).read(1)
-    assert json.loads(entry.value or b"")["pipeline"] == pipeline.spec()
+    assert json.loads((await read(log, source)).value or b"")["pipeline"] == pipeline.spec()
     await record(log, "r1", [CommandAccepted(command_id="x", source=source)])
     assert await starting == "r1"
 
@@ -240,36 +246,26 @@ async def test_what_a_stream_is_is_read_from_its_first_events(log: MemoryLog, cl
     assert await client.kind("nobody") is None
 
 
-async def answer(
-    log: MemoryLog, publication: PublishedCommand, code: str = "", role: str = "dispatcher"
-) -> None:
-    said = {"command_id": publication.command_id, "source": publication.source}
-    refused = CommandRefused(**said, code=code, path="$", message="no")
-    event = refused if code else CommandAccepted(**said)
-    place = (TOPICS.events.name, partition_of(publication.stream_id, TOPICS.events.partitions))
-    await log.append(*place, [RecordWriter(role, "1").single(publication.stream_id, event)])
-
-
-async def test_answers_come_as_they_are_given_each_to_its_publication(log: MemoryLog) -> None:
-    async with Client("", log=log) as client:
-        published = [await client.publish(messages.StopSearch(), f"s{at}", f"c{at}") for at in range(5)]
-        await answer(log, published[0], role="worker")  # nobody's word but the dispatcher's counts
-        for publication in reversed(published):
-            await answer(log, publication, code="unknown_search" if publication.stream_id == "s2" else "")
-        found = {publication.stream_id: given async for publication, given in client.answers(published, 5)}
+async def test_answers_come_as_they_are_given_each_to_its_publication(log: MemoryLog, client: Client) -> None:
+    published = [await client.publish(messages.StopSearch(), f"s{at}", f"c{at}") for at in range(5)]
+    refusal = refused("c2", published[2].source, "unknown_search", "$", "no")
+    await record(log, "s0", [accepted(published[0])], writer=OTHER)  # only the dispatcher's word counts
+    for each in reversed(published):
+        await record(log, each.stream_id, [refusal if each is published[2] else accepted(each)])
+    found = {publication.stream_id: given async for publication, given in client.answers(published, 5)}
     assert found.keys() == {f"s{at}" for at in range(5)}
     assert isinstance(found["s2"], Refused) and found["s2"].code == "unknown_search"
     assert all(isinstance(given, Accepted) for name, given in found.items() if name != "s2")
 
 
 @pytest.mark.thorough
-async def test_without_more_answers_it_ends_in_time_with_those_there_are(log: MemoryLog) -> None:
-    async with Client("", log=log) as client:
-        assert [given async for given in client.answers([], 60)] == []
-        published = [await client.publish(messages.StopSearch(), f"s{at}") for at in range(2)]
-        await answer(log, published[1])
-        found = [publication async for publication, _ in client.answers(published, 0.05)]
-    assert found == [published[1]]
+async def test_without_more_answers_it_ends_in_time_with_those_there_are(
+    log: MemoryLog, client: Client
+) -> None:
+    assert [given async for given in client.answers([], 60)] == []
+    published = [await client.publish(messages.StopSearch(), f"s{at}") for at in range(2)]
+    await record(log, "s1", [accepted(published[1])])
+    assert [publication async for publication, _ in client.answers(published, 0.05)] == [published[1]]
 
 
 def answered(told: Told) -> tuple[PublishedCommand, Record]:

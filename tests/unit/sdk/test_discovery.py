@@ -8,7 +8,6 @@ import pytest
 
 import trackside.sdk
 from trackside.sdk import ClientError, NotOverError, RefusedError, Search, Task, discovery, errors
-from trackside.sdk.discovery import bootstrap
 from trackside.sdk.errors import SpecError
 from trackside.sdk.signing import read_signer
 
@@ -62,15 +61,13 @@ def test_all_errors_are_imported_from_the_sdk_and_are_of_one_family() -> None:
         _ = trackside.sdk.Nothing
 
 
-def test_local_faults_are_of_the_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TRACKSIDE_KAFKA_BOOTSTRAP", raising=False)
-    (tmp_path / ".trackside").mkdir()
+def test_local_faults_are_of_the_family(below: Path) -> None:
+    (below / ".trackside").mkdir()
     for text in ("{", "[]", json.dumps({"other": 1})):
-        (tmp_path / ".trackside" / "stack.json").write_text(text)
+        (below / ".trackside" / "stack.json").write_text(text)
         with pytest.raises(ClientError, match="is not what `trackside up` writes there"):
-            bootstrap()
+            discovery.bootstrap()
     with pytest.raises(ClientError, match="No such file"):
-        read_signer(tmp_path / "key.pem")
+        read_signer(below / "key.pem")
     with pytest.raises(ClientError, match="here it is max_trials"):
         Search("t", {"x": {"type": "constant", "value": 1}}, max_trials=2, maxTrialNumber=3)

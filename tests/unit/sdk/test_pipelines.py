@@ -1,5 +1,6 @@
 """Pipelines defined in Python: the JSON of YAML, references that are escaped, all problems at once."""
 
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -7,12 +8,22 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.house.source import ROOT
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.domain.pipelines.references import parse_reference
 from trackside.sdk import Pipeline
 from trackside.sdk.errors import UnsendableError
-from trackside.sdk.pipelines import EACH_INDEX, EACH_ITEM, PipelineStep, Placeholder, start_command
+from trackside.sdk.pipelines import (
+    EACH_INDEX,
+    EACH_ITEM,
+    PipelineStep,
+    Placeholder,
+    definition_of,
+    start_command,
+)
+
+EXAMPLE = ROOT / "deploy" / "examples" / "pipeline_digits"
 
 
 def digits() -> Pipeline:
@@ -69,6 +80,21 @@ def test_a_built_pipeline_is_the_json_of_its_yaml_and_compiles() -> None:
     compiled = compile_pipeline(PipelineSpec.model_validate(body))
     assert isinstance(compiled, CompiledPipeline)
     assert compiled.pipeline.steps[2].needs.all == ["look", "data"]
+
+
+def test_the_three_forms_of_the_example_define_the_same_steps() -> None:
+    built, controller = (
+        run_path(str(EXAMPLE / name))["digits"]() for name in ("pipeline.py", "controller.py")
+    )
+    body = yaml.safe_load((EXAMPLE / "pipeline.yaml").read_text("utf-8"))
+    assert body.pop("kind") == "pipeline"
+    spec = definition_of(body).model_dump(mode="json")
+    assert built.spec() == spec
+    converted = controller.get_pipeline().spec()
+    assert len(converted["steps"]) == len(spec["steps"]) == 3
+    for step, same in zip(converted["steps"], spec["steps"], strict=True):
+        assert {name: step[name] for name in same} == same
+        assert step.keys() - same.keys() <= {"queue", "on_end", "needs"}
 
 
 ODD = [".", "a.b", "\\", "a\\.b", "}", ":-", "${x}", "-1"]

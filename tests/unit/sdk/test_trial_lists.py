@@ -52,6 +52,8 @@ def test_d38_what_is_exported_is_read_back_as_it_was(
     ("name", "text"),
     [
         ("nni.json", '[{"parameter": {"lr": 0.1, "opt": "adam"}, "value": "0.5", "trialJobId": "a"}]'),
+        ("texts.json", r'[{"parameter": {"lr": 0.1, "opt": "adam"}, "value": "{\"default\": 0.5}"}]'),
+        ("dicts.json", '[{"parameter": {"lr": 0.1, "opt": "adam"}, "value": {"default": 0.5, "loss": 3}}]'),
         ("nni.csv", "trialJobId,lr,opt,reward\na,0.1,adam,0.5\n"),
         ("mine.csv", "value,lr,opt\r\n0.5,0.1,adam\r\n,0.2,sgd\r\n"),
         ("excel.csv", "\ufeffvalue,lr,opt\n0.5,0.1,adam\n"),

@@ -16,6 +16,8 @@ from trackside.summary_indexer.indexing import GapError, Indexer
 from trackside.summary_indexer.metrics_log import MetricsLog
 
 PARTITION = 0
+RECORDS = [outgoing(batch(first=at * 3)) for at in range(11)]
+ENTRIES = [entry(at, record) for at, record in enumerate(RECORDS)]
 
 
 async def log_of(records: Sequence[Outgoing]) -> MemoryLog:
@@ -29,6 +31,13 @@ async def log_of(records: Sequence[Outgoing]) -> MemoryLog:
 def indexer_of(log: MemoryLog, store: PointsInMemory, batch_points: int = 100) -> Indexer:
     source = MetricsLog(log, TOPICS, RecordWriter("summary-indexer", "1"))
     return Indexer(store, source, batch_points=batch_points, buffer_points=30)
+
+
+async def begun(log: MemoryLog, store: PointsInMemory) -> Indexer:
+    """Returns an indexer that has the partition."""
+    indexer = indexer_of(log, store)
+    await indexer.assign({PARTITION})
+    return indexer
 
 
 @asynccontextmanager
@@ -54,50 +63,43 @@ async def feed(indexer: Indexer, entries: Sequence[Entry]) -> None:
 
 
 async def test_what_arrives_while_a_transaction_runs_shares_the_next_one() -> None:
-    records = [outgoing(batch(first=at * 3)) for at in range(8)]
     store = PointsInMemory()
-    indexer = indexer_of(await log_of(records), store, batch_points=12)
+    indexer = indexer_of(await log_of(RECORDS[:8]), store, batch_points=12)
     assert await indexer.assign({PARTITION, 1}) == {PARTITION: 0, 1: 0}
-    await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
+    await feed(indexer, ENTRIES[:8])
     async with running_writer(indexer):
         await store.until_position(PARTITION, 8)
     assert (store.transactions, len(store.points), store.stored[PARTITION]) == ([12, 12], 24, 8)
 
 
 async def test_records_behind_the_stored_position_or_of_another_partition_are_passed_over() -> None:
-    records = [outgoing(batch(first=at * 3)) for at in range(4)]
     store = PointsInMemory({PARTITION: 2})
-    indexer = indexer_of(await log_of(records), store)
+    indexer = indexer_of(await log_of(RECORDS[:4]), store)
     assert await indexer.assign({PARTITION}) == {PARTITION: 2}
-    await indexer.accept(entry(2, records[2], partition=3))
+    await indexer.accept(entry(2, RECORDS[2], partition=3))
     assert indexer.positions == {PARTITION: 2}
     async with running_writer(indexer):
-        await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
+        await feed(indexer, ENTRIES[:4])
         await store.until_position(PARTITION, 4)
     assert sorted(step for _, step in store.points) == list(range(6, 12))
 
 
 async def test_a_record_that_was_skipped_or_a_position_beyond_the_log_stops_the_indexer() -> None:
-    records = [outgoing(batch(first=at * 3)) for at in range(3)]
-    indexer = indexer_of(await log_of(records), PointsInMemory())
-    await indexer.assign({PARTITION})
-    await indexer.accept(entry(0, records[0]))
+    indexer = await begun(await log_of(RECORDS[:3]), PointsInMemory())
+    await indexer.accept(ENTRIES[0])
     with pytest.raises(GapError, match="expected offset 1, got 2"):
-        await indexer.accept(entry(2, records[2]))
-    indexer = indexer_of(await log_of([outgoing(batch())]), PointsInMemory({PARTITION: 7}))
+        await indexer.accept(ENTRIES[2])
     with pytest.raises(OffsetGoneError, match="reaches from 0 to 1, the rows in Postgres to 7"):
-        await indexer.assign({PARTITION})
+        await begun(await log_of(RECORDS[:1]), PointsInMemory({PARTITION: 7}))
 
 
 async def test_beginning_anew_forgets_what_is_not_written() -> None:
-    records = [outgoing(batch(first=at * 3)) for at in range(3)]
     store = PointsInMemory()
-    indexer = indexer_of(await log_of(records), store)
-    await indexer.assign({PARTITION})
-    await feed(indexer, [entry(0, records[0]), entry(1, records[1])])
+    indexer = await begun(await log_of(RECORDS[:3]), store)
+    await feed(indexer, ENTRIES[:2])
     assert await indexer.assign({PARTITION}) == {PARTITION: 0}
     async with running_writer(indexer):
-        await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
+        await feed(indexer, ENTRIES[:3])
         await store.until_position(PARTITION, 3)
     assert len(store.points) == 9
 
@@ -121,8 +123,7 @@ LETTER = RecordDeadLettered(source=PLACE, code="a", message="", reader="r", sha2
 )
 async def test_a_bad_record_is_dead_lettered_and_passed_over(bad: Outgoing, code: str, message: str) -> None:
     log, store = await log_of([bad, GOOD]), PointsInMemory()
-    indexer = indexer_of(log, store)
-    await indexer.assign({PARTITION})
+    indexer = await begun(log, store)
     async with running_writer(indexer):
         await feed(indexer, [entry(0, bad), entry(1, GOOD)])
         await store.until_position(PARTITION, 2)
@@ -132,13 +133,10 @@ async def test_a_bad_record_is_dead_lettered_and_passed_over(bad: Outgoing, code
 
 
 async def test_a_second_writer_stops_the_first() -> None:
-    records = [outgoing(batch(first=at * 3)) for at in range(2)]
-    log, store = await log_of(records), PointsInMemory()
-    slow, fast = indexer_of(log, store), indexer_of(log, store)
-    await slow.assign({PARTITION})
-    await fast.assign({PARTITION})
+    log, store = await log_of(RECORDS[:2]), PointsInMemory()
+    slow, fast = await begun(log, store), await begun(log, store)
     for indexer in (slow, fast):
-        await indexer.accept(entry(0, records[0]))
+        await indexer.accept(ENTRIES[0])
     async with running_writer(fast):
         await store.until_position(PARTITION, 1)
     with pytest.raises(OvertakenError):
@@ -147,11 +145,9 @@ async def test_a_second_writer_stops_the_first() -> None:
 
 
 async def test_reading_waits_while_the_buffer_is_full() -> None:
-    records = [outgoing(batch(first=at * 3)) for at in range(11)]
     store = PointsInMemory()
-    indexer = indexer_of(await log_of(records), store)
-    await indexer.assign({PARTITION})
-    feeding = asyncio.create_task(feed(indexer, [entry(at, record) for at, record in enumerate(records)]))
+    indexer = await begun(await log_of(RECORDS), store)
+    feeding = asyncio.create_task(feed(indexer, ENTRIES))
     done, _ = await asyncio.wait({feeding}, timeout=0.05)
     assert not done
     async with running_writer(indexer):

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.summary_indexer.given import TOPICS, batch, outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.summary_indexer.liveness import WaitReasons, watch_liveness
-from trackside.summary_indexer.stall_detector import StalledError
+from trackside.summary_indexer.stall_detector import StallDetector, StalledError
 from trackside.telemetry.health import Health
 
 
@@ -15,35 +15,39 @@ class FixedPositions:
     positions: dict[int, int] = field(default_factory=dict)
 
 
-async def log_of_one_record() -> MemoryLog:
+async def watch(
+    position: int, reasons: WaitReasons, health: Health, stuck_s: float, for_s: float = 60.0
+) -> None:
+    """Watches an index that stays at a position of a log of one record."""
     log = MemoryLog()
     await log.ensure([TOPICS.metrics])
     await log.append(TOPICS.metrics.name, 0, [outgoing(batch())])
-    return log
+    async with asyncio.timeout(for_s):
+        await watch_liveness(log, TOPICS.metrics, FixedPositions({0: position}), health, reasons, stuck_s)
 
 
 async def test_an_index_that_stands_still_ends_the_service() -> None:
-    log, health = await log_of_one_record(), Health("summary-indexer")
+    health = Health("summary-indexer")
     with pytest.raises(StalledError):
-        await run_watch(log, FixedPositions({0: 0}), health, WaitReasons(health), stuck_s=0.05)
+        await watch(0, WaitReasons(health), health, stuck_s=0.05)
     assert not health.ready
 
 
 async def test_it_is_ready_when_it_has_come_to_the_end_of_the_log() -> None:
-    log, health = await log_of_one_record(), Health("summary-indexer")
+    health = Health("summary-indexer")
     with pytest.raises(TimeoutError):
-        await run_watch(log, FixedPositions({0: 1}), health, WaitReasons(health), stuck_s=0.05, for_s=0.05)
+        await watch(1, WaitReasons(health), health, stuck_s=0.05, for_s=0.05)
     assert health.is_ready
     assert health.lag_s == {TOPICS.metrics.name: 0}
 
 
 @pytest.mark.thorough
 async def test_waiting_for_postgres_is_not_being_stuck() -> None:
-    log, health = await log_of_one_record(), Health("summary-indexer")
+    health = Health("summary-indexer")
     wait_reasons = WaitReasons(health)
     wait_reasons.reporter("points")("waiting for Postgres: gone")
     with pytest.raises(TimeoutError):
-        await run_watch(log, FixedPositions({0: 0}), health, wait_reasons, stuck_s=0.01, for_s=1.2)
+        await watch(0, wait_reasons, health, stuck_s=0.01, for_s=1.2)
     assert health.waiting_text is not None
     assert health.waiting_text.startswith("waiting for Postgres")
 
@@ -60,13 +64,34 @@ def test_it_waits_as_long_as_one_part_of_it_waits() -> None:
     assert health.is_ready
 
 
-async def run_watch(
-    log: MemoryLog,
-    index: FixedPositions,
-    health: Health,
-    wait_reasons: WaitReasons,
-    stuck_s: float,
-    for_s: float = 60,
+def test_the_lag_grows_while_the_log_has_more_and_is_nothing_at_its_end() -> None:
+    detector = StallDetector(10)
+    assert detector.lag_s({0: 5, 1: 0}, {0: 5, 1: 0}, now_s=100) == 0
+    assert detector.lag_s({0: 9}, {0: 5}, now_s=103) == 3
+    assert detector.lag_s({0: 9}, {0: 8}, now_s=104) == 4
+    assert detector.lag_s({0: 9}, {0: 9}, now_s=105) == 0
+
+
+@pytest.mark.parametrize(("positions", "holds", "stuck"), [({0: 5}, 109, 111), ({}, 129, 131)])
+def test_an_index_that_stands_still_or_never_begins_while_the_log_has_more_is_stuck(
+    positions: dict[int, int], holds: int, stuck: int
 ) -> None:
-    async with asyncio.timeout(for_s):
-        await watch_liveness(log, TOPICS.metrics, index, health, wait_reasons, stuck_s)
+    detector = StallDetector(10)
+    for now_s in (100, holds):
+        detector.lag_s({0: 9}, positions, now_s)
+        detector.check(now_s)
+    with pytest.raises(StalledError, match=f"for {stuck - 100} s nothing was read"):
+        detector.check(stuck)
+
+
+def test_slow_progress_an_index_at_the_end_and_one_after_an_outage_are_not_stuck() -> None:
+    slow, at_end, after_outage = StallDetector(10), StallDetector(10), StallDetector(10)
+    for step in range(10):
+        slow.lag_s({0: 100}, {0: step}, now_s=100 + 9 * step)
+        slow.check(100 + 9 * step)
+    for now_s in (100, 1_000):
+        at_end.lag_s({0: 5}, {0: 5}, now_s)
+    at_end.check(1_000)
+    after_outage.lag_s({0: 9}, {0: 5}, now_s=100)
+    after_outage.suspend(now_s=150)
+    after_outage.check(155)

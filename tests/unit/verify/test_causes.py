@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, search_running, submitted, suggested
+from tests.unit.replay.given import name_causes
 from tests.unit.verify.mutants import verified
 from trackside.aggregates.search.messages import SearchStopRequested
-from trackside.contracts.message import Envelope, Event, Record
+from trackside.contracts.message import Event, Record
 from trackside.contracts.tasks import TaskAssigned
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.outcome import Outcome
@@ -18,13 +19,17 @@ from trackside.verify.verifier import Verifier
 BEFORE = 3  # CommandReceived, CommandAccepted, SearchStarted
 
 
-def history(*causes: str) -> list[Record]:
-    """Returns the records of a search; those after its start name these causes."""
-    told: Told = search_running(max_trials=2, concurrency=2)
+def two_trials() -> Told:
+    told = search_running(max_trials=2, concurrency=2)
     told.tell(suggested(0), submitted(0))
     told.tell(suggested(1), submitted(1))
-    for record, cause in zip(told.records[BEFORE:], causes, strict=False):
-        record.envelope = Envelope({**record.envelope.headers, "ce_causationid": cause.encode()})
+    return told
+
+
+def history(*causes: str) -> list[Record]:
+    """Returns the records of a search; those after its start name these causes."""
+    told = two_trials()
+    name_causes(told.records[BEFORE : BEFORE + len(causes)], *causes)
     return told.records
 
 
@@ -59,11 +64,9 @@ def test_an_event_that_was_not_applied_causes_nothing() -> None:
     records = history()
     copy = Record(records[2].topic, records[2].partition, 3, 0, records[2].envelope, records[2].message)
     late = [Record(it.topic, it.partition, it.offset + 1, 0, it.envelope, it.message) for it in records[3:]]
-    late[0].envelope = Envelope({**late[0].envelope.headers, "ce_causationid": cause_of(STREAM, 3).encode()})
-    verifier = Verifier()
-    for record in [*records[:3], copy, *late]:
-        verifier.take(record)
-    findings = [each.message for each in verifier.finish() if (each.invariant, each.offset) == ("INV-18", 4)]
+    name_causes(late[:1], cause_of(STREAM, 3))
+    found = verified([*records[:3], copy, *late]).finish()
+    findings = [each.message for each in found if (each.invariant, each.offset) == ("INV-18", 4)]
     assert findings == ["its cause, offset 3, is not an applied event of its stream"]
 
 
@@ -75,27 +78,19 @@ def test_a_cause_in_another_stream_is_of_few_types_of_events_and_looked_up_if_al
 
 
 def test_an_event_names_a_cause_once_its_stream_has_causes() -> None:
-    verifier = Verifier()
-    for record in history(cause_of(STREAM, 2)):
-        verifier.take(record)
-    (first, *_) = [finding for finding in verifier.finish() if finding.invariant == "INV-18"]
+    found = verified(history(cause_of(STREAM, 2))).finish()
+    (first, *_) = [finding for finding in found if finding.invariant == "INV-18"]
     message = "TaskSubmitted names no cause, and events before it by the dispatcher do"
     assert (first.offset, first.message) == (BEFORE + 1, message)
 
 
 def forged(event: Event, cause: str, role: str) -> list[str]:
     """Returns what is found of one more event after those of a search, which names a cause."""
-    told: Told = search_running(max_trials=2, concurrency=2)
-    told.tell(suggested(0), submitted(0))
-    told.tell(suggested(1), submitted(1))
+    told = two_trials()
     told.tell(event, role=role)
-    record = told.records[-1]
     assert told.outcomes[-1] is Outcome.APPLIED
-    record.envelope = Envelope({**record.envelope.headers, "ce_causationid": cause.encode()})
-    verifier = Verifier()
-    for each in told.records:
-        verifier.take(each)
-    return [each.message for each in verifier.finish() if each.invariant == "INV-18"]
+    name_causes(told.records[-1:], cause)
+    return [each.message for each in verified(told.records).finish() if each.invariant == "INV-18"]
 
 
 STOP = SearchStopRequested(command_id="c-1", reason="tired")

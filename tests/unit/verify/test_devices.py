@@ -83,6 +83,15 @@ class Worker:
         return messages(checks)
 
 
+def played(*script: tuple[Any, ...]) -> Worker:
+    """Returns a worker with the events of a script: its calls, with their arguments and options."""
+    worker = Worker()
+    for call, *arguments in script:
+        options = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
+        getattr(worker, call)(*arguments, **options)
+    return worker
+
+
 def token(task: str) -> dict[str, Any]:
     return {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i1"}
 
@@ -125,32 +134,18 @@ ON_GPU = ("begin", "a", "gpu-0", {"cuda": 5})
     ],
 )
 def test_what_tasks_have_at_once_is_compared_with_what_there_is(script: list[Any], found: list[str]) -> None:
-    worker = Worker()
-    for call, *arguments in script:
-        options = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
-        getattr(worker, call)(*arguments, **options)
-    assert worker.found == found
+    assert played(*script).found == found
 
 
 def test_in_whatever_order_partitions_are_read_the_same_is_found() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.begin("b", "cpu-0")
-    worker.end("a")
-    worker.begin("c", "gpu-0", whole=True)
-    worker.end("b")
+    worker = played(A, B, END_A, ("begin", "c", "gpu-0", {"whole": True}), ("end", "b"))
     for order in permutations(worker.events):
         checks = worker.checks(order)
         assert (messages(checks), checks.finish()) == (["device w1/cpu-0 has task b while it has a"], 0)
 
 
 def test_what_is_found_of_some_events_is_found_of_more() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.end("a")
-    worker.begin("b", "cpu-0")
-    worker.begin("c", "cpu-0")
-    worker.end("b")
+    worker = played(A, END_A, B, ("begin", "c", "cpu-0"), ("end", "b"))
     expected = ["device w1/cpu-0 has task c while it has b"]
     for order in permutations(worker.events):
         for length in range(len(order)):
@@ -160,22 +155,11 @@ def test_what_is_found_of_some_events_is_found_of_more() -> None:
 
 
 def test_while_an_end_may_still_be_read_nothing_is_found() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.draw()
-    worker.begin("b", "cpu-0")
-    checks = worker.checks()
+    checks = played(A, ("draw",), B).checks()
     assert (checks.finish(), messages(checks)) == (1, [])
 
 
 def test_events_without_numbers_are_not_compared_and_what_has_ended_is_forgotten() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0", number=0)
-    worker.begin("b", "cpu-0", number=0)
-    checks = worker.checks()
+    checks = played((*A, {"number": 0}), (*B, {"number": 0})).checks()
     assert (checks.finish(), messages(checks)) == (2, [])
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    assert worker.checks().in_use() == 1
-    worker.end("a")
-    assert worker.checks().in_use() == 0
+    assert [played(*script).checks().in_use() for script in ([A], [A, END_A])] == [1, 0]

@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.domain.given import STREAM, finish, search_running, submitted, suggested
 from tests.unit.domain.plausible import Chance
+from tests.unit.domain.plausible_forgetting import without_key
+from tests.unit.domain.test_forgetting import decided, ended_search, forget
 from tests.unit.projections import given
 from tests.unit.replay.given import TOPICS, empty
 from tests.unit.verify import mutants
@@ -302,3 +304,22 @@ def test_what_is_over_is_forgotten() -> None:
     told.tell(messages.SearchEnded(status=messages.SearchStatus.DONE, trials=1))
     history = verified(told.records).histories[STREAM]
     assert (history.over, history.tasks, history.root) == (True, {}, None)
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_forgotten_stream_is_no_violation(has_key: bool) -> None:
+    told = ended_search()
+    forget(told)
+    told.tell(*decided(told))
+    at = told.next_offset - 2
+    records = [it if has_key or it.offset >= at else without_key(it) for it in told.records]
+    verifier = verified(records)
+    assert [finding for finding in verifier.finish() if finding.offset >= at or not has_key] == []
+    assert STREAM not in verifier.histories
+
+
+def test_a_stream_that_no_command_had_forgotten_is_a_violation() -> None:
+    told = ended_search()
+    told.records[-1].message = forget(told).model_copy(update={"commands": []})
+    (finding,) = verified(map(without_key, told.records)).finish()
+    assert finding.invariant == "INV-10" and "no command has asked for that" in finding.message

@@ -1,18 +1,17 @@
 """INV-22: the store, a real folder, has what streams refer to and have not forgotten."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, received, record_of, task_active
 from tests.unit.domain.test_saved_artifacts import saved
-from tests.unit.replay.given import after
+from tests.unit.replay.given import after, blob_of, of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.artifacts.errors import StoreUnreachable
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
+from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.replay.history.held_artifacts import HeldArtifacts
@@ -45,17 +44,6 @@ def found(told: Told, store: Store, *, digests: bool = False) -> list[str]:
     assert calls[-1:] == ([(len(calls), len(calls))] if calls else [])
     assert all((each.invariant, each.stream) == ("INV-22", STREAM) for each in report.findings)
     return [each.message for each in report.findings]
-
-
-def of(reference: ArtifactReference, **changed: Any) -> Any:
-    fields = reference.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
-    return saved(**{**fields, **changed})
-
-
-def blob_of(store: Store, sha256: str) -> Path:
-    blob = next(path for path in Path(store.blobs.url.removeprefix("file://")).rglob(sha256))
-    blob.chmod(0o600)
-    return blob
 
 
 def test_a_missing_blob_is_found_with_the_name_of_its_artifact(store: Store) -> None:

@@ -104,9 +104,7 @@ def _again(told: Told) -> None:
     ],
 )
 def test_a_fold_that_applies_too_much_is_found(events: Sequence[Event], message: str) -> None:
-    told = task_active()
-    for event in events:
-        told.tell(event)
+    told = after(task_active(), *events)
     assert any(message in text for _, text in found(told)), found(told)
 
 

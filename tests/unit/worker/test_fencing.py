@@ -26,18 +26,12 @@ def fencing_table(accepted: tuple[int, int] | None = None) -> FencingTable:
     return table
 
 
-def run(task_id: str = "a", attempt: int = 1, placement: int = 1, **more: Any) -> RunTask:
-    fields = {"stream": "s", "incarnation": "now", "task_type": "noop", "device_ids": ["cpu-0"], **more}
-    return RunTask(task_id=task_id, attempt=attempt, placement=placement, parameters={}, **fields)
+OF_A: Any = {"stream": "s", "task_id": "a", "attempt": 1, "placement": 1, "incarnation": "now"}
+STOP, RECALL = StopTask(**OF_A, reason="user"), RecallTask(**OF_A)
 
 
-def stop(task_id: str = "a", attempt: int = 1, placement: int = 1) -> StopTask:
-    token: Any = {"task_id": task_id, "attempt": attempt, "placement": placement, "incarnation": "now"}
-    return StopTask(stream="s", **token, reason="user")
-
-
-def recall(task_id: str = "a", attempt: int = 1, placement: int = 1) -> RecallTask:
-    return RecallTask(stream="s", task_id=task_id, attempt=attempt, placement=placement, incarnation="now")
+def run(**changed: Any) -> RunTask:
+    return RunTask(**{**OF_A, "task_type": "noop", "device_ids": ["cpu-0"], "parameters": {}, **changed})
 
 
 def ended(end: AttemptEnd) -> AttemptEnded:
@@ -57,29 +51,29 @@ def test_a_task_of_a_known_type_runs_if_the_command_is_for_this_incarnation() ->
 )
 def test_placements_are_compared_within_one_task(attempt: int, placement: int, action: str) -> None:
     fencing = fencing_table((2, 2))
-    assert fencing.action_for_run(run("a", attempt, placement)) is CommandAction[action]
+    assert fencing.action_for_run(run(attempt=attempt, placement=placement)) is CommandAction[action]
 
 
 def test_what_runs_is_stopped_and_the_end_of_what_ended_is_told_again_until_it_is_reported() -> None:
     fencing = fencing_table((1, 1))
-    assert fencing.action_for_stop(stop()) is CommandAction.STOP
+    assert fencing.action_for_stop(STOP) is CommandAction.STOP
     fencing.record_finished("a", (1, 1))
-    assert fencing.action_for_stop(stop()) is CommandAction.ANSWER_AGAIN
+    assert fencing.action_for_stop(STOP) is CommandAction.ANSWER_AGAIN
     fencing.record_answer("a", (1, 1), ended(AttemptEnd.FINISHED))
-    assert fencing.action_for_stop(stop()) is CommandAction.IGNORE
+    assert fencing.action_for_stop(STOP) is CommandAction.IGNORE
     assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
 
 
 def test_what_was_stopped_or_asked_back_before_it_came_never_runs() -> None:
     fencing = fencing_table()
-    assert fencing.action_for_stop(stop()) is CommandAction.NEVER_RUN
+    assert fencing.action_for_stop(STOP) is CommandAction.NEVER_RUN
     fencing.record_forbidden("a", (1, 1))
     assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
     fencing = fencing_table()
-    assert fencing.action_for_recall(recall()) is CommandAction.NEVER_RUN
+    assert fencing.action_for_recall(RECALL) is CommandAction.NEVER_RUN
     fencing.record_forbidden("a", (1, 1))
     assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
-    assert fencing.action_for_recall(recall(placement=2)) is CommandAction.NEVER_RUN
+    assert fencing.action_for_recall(RECALL.model_copy(update={"placement": 2})) is CommandAction.NEVER_RUN
 
 
 def test_a_refused_placement_is_refused_again_and_a_late_answer_of_an_older_one_changes_nothing() -> None:
@@ -104,9 +98,9 @@ def test_only_so_many_tasks_are_remembered() -> None:
 
 def test_what_has_not_begun_is_returned_when_it_is_asked_back() -> None:
     fencing = fencing_table((1, 1))
-    assert fencing.action_for_recall(recall()) is CommandAction.RETURN
+    assert fencing.action_for_recall(RECALL) is CommandAction.RETURN
     fencing.record_begun("a", (1, 1))
-    assert fencing.action_for_recall(recall()) is CommandAction.ANSWER_AGAIN
+    assert fencing.action_for_recall(RECALL) is CommandAction.ANSWER_AGAIN
 
 
 FLEET = Topics().fleet

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
+import pytest
 from prometheus_client import REGISTRY
 
 from tests.unit.worker.test_ledger import GIB, claim, ledger, put
 from trackside.contracts.fleet import DeviceReading
-from trackside.eventlog.clock import CLOCK
 from trackside.telemetry import metrics
 from trackside.worker.gauges import DeviceUse, Gauges, device_uses
 from trackside.worker.host.devices import cpu_devices, gpu_devices
 from trackside.worker.host.nvml import Gpu, GpuError, Nvml
 from trackside.worker.host.sampler import Snapshot
 from trackside.worker.host.usage import HostMemory, Usage
-from trackside.worker.placements.device_time import DeviceTime
+from trackside.worker.placements import device_time
 from trackside.worker.placements.ledger import Stage
 
 
@@ -63,41 +63,29 @@ def test_fm_19_a_device_that_has_failed_has_no_series_any_more() -> None:
 BUSY = "trackside_worker_device_busy_seconds_total"
 
 
-class SetClock:
-    def __init__(self) -> None:
-        self.at_s = 100.0
-
-    def now_ms(self) -> int:
-        return int(self.at_s * 1000)
-
-    def monotonic_s(self) -> float:
-        return self.at_s
-
-
 def busy_s(device_id: str) -> float | None:
     return REGISTRY.get_sample_value(BUSY, {"device": device_id})
 
 
-def test_a_device_counts_exactly_the_time_that_tasks_hold_it_however_short_they_are() -> None:
-    clock, known = SetClock(), ledger("busy-0", "busy-1")
-    token = CLOCK.set(clock)
-    try:
-        time = DeviceTime(known.devices)
-        assert (busy_s("busy-0"), busy_s("busy-1")) == (0, 0)
-        for number in range(100):
-            put(known, f"t{number}", claim("busy-0"), Stage.TRAINING)
-            time.update(known)
-            clock.at_s += 0.004
-            time.update(known)
-            known.remove(f"t{number}")
-            time.update(known)
-            clock.at_s += 0.001
-        put(known, "held", claim("busy-1"), Stage.HELD)
+def test_a_device_counts_exactly_the_time_that_tasks_hold_it_however_short_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s, known = [100.0], ledger("busy-0", "busy-1")
+    monkeypatch.setattr(device_time, "monotonic_s", lambda: now_s[0])
+    time = device_time.DeviceTime(known.devices)
+    assert (busy_s("busy-0"), busy_s("busy-1")) == (0, 0)
+    for number in range(100):
+        put(known, f"t{number}", claim("busy-0"), Stage.TRAINING)
         time.update(known)
-        clock.at_s += 5
+        now_s[0] += 0.004
         time.update(known)
-    finally:
-        CLOCK.reset(token)
+        known.remove(f"t{number}")
+        time.update(known)
+        now_s[0] += 0.001
+    put(known, "held", claim("busy-1"), Stage.HELD)
+    time.update(known)
+    now_s[0] += 5
+    time.update(known)
     assert abs((busy_s("busy-0") or 0) - 0.4) < 1e-6
     assert busy_s("busy-1") == 0, "a task that waits for a device does not hold it"
 

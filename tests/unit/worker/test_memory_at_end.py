@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.worker.test_usage import host
 from trackside.contracts.resources import MemoryLimit
 from trackside.worker.attempts.cgroups import CgroupMemory
 from trackside.worker.attempts.memory_at_end import memory_at_end
@@ -88,14 +89,10 @@ def test_the_end_of_a_task_that_used_more_than_its_estimate_says_what_to_do(tmp_
     assert memory_at_end(counted, pressure, 90 * MIB, in_cgroup).hit == found.hit
 
 
-def host(root: Path, oom_kill_count: int, files: dict[str, int], cgroup: str = "0::/box\n") -> Path:
+def killed(root: Path, oom_kill_count: int, files: dict[str, int], cgroup: str = "0::/box\n") -> Path:
     texts = {"proc/vmstat": f"nr_free_pages 5\noom_kill {oom_kill_count}\n", "proc/self/cgroup": cgroup}
     texts |= {name: f"low 0\noom 9\noom_kill {count}\n" for name, count in files.items()}
-    for name, text in texts.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
+    return host(root, texts)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +108,9 @@ def host(root: Path, oom_kill_count: int, files: dict[str, int], cgroup: str = "
     ],
 )
 def test_t6_a_kill_where_this_process_is_is_seen_for_long(tmp_path: Path, cgroup: str, counts: str) -> None:
-    pressure = MemoryPressure(host(tmp_path, 3, {counts: 3}, cgroup))
+    pressure = MemoryPressure(killed(tmp_path, 3, {counts: 3}, cgroup))
     assert not pressure.oom_killed()
-    host(tmp_path, 3, {counts: 4}, cgroup)
+    killed(tmp_path, 3, {counts: 4}, cgroup)
     assert pressure.oom_killed()
     for _ in range(READINGS_KEPT - 1):  # they may come between the kill and the question
         pressure.record(ROOMY)
@@ -125,13 +122,13 @@ def test_t6_a_kill_where_this_process_is_is_seen_for_long(tmp_path: Path, cgroup
 def test_t6_kills_elsewhere_on_the_host_are_not_ours(tmp_path: Path) -> None:
     """Once, every killed process counted as out of memory for ten seconds after a kill on the host."""
     local, below = (f"sys/fs/cgroup/box/memory.events{end}" for end in (".local", ""))
-    pressure = MemoryPressure(host(tmp_path, 3, {local: 0, below: 0}))
-    host(tmp_path, 4, {local: 0, below: 1})
+    pressure = MemoryPressure(killed(tmp_path, 3, {local: 0, below: 0}))
+    killed(tmp_path, 4, {local: 0, below: 1})
     assert not pressure.oom_killed()
 
 
 def test_t6_a_host_that_was_nearly_full_counts_and_one_that_tells_nothing_does_not(tmp_path: Path) -> None:
-    pressure = MemoryPressure(host(tmp_path, 0, {}))
+    pressure = MemoryPressure(killed(tmp_path, 0, {}))
     pressure.record(HostMemory(100, 1))
     for _ in range(READINGS_KEPT - 1):
         pressure.record(ROOMY)

@@ -155,10 +155,6 @@ def test_a_store_is_given_up_after_its_limit_and_not_before_until_it_is_there_ag
     assert not outage.is_given_up(161.0)
 
 
-def picture(data: bytes) -> ReportedSummary:
-    return ReportedSummary("image", "seen", 0, 0, 0, {}, data, "image/png")
-
-
 def forked(channel: WorkerChannel, report: Callable[[], None]) -> int:
     """Reports in a child, while another thread of the parent could have the locks; returns its exit code."""
     with channel._lock, channel.summaries._taking:
@@ -173,15 +169,15 @@ def forked(channel: WorkerChannel, report: Callable[[], None]) -> int:
 def test_processes_that_a_task_forks_report_each_value_once_and_overwrite_no_picture(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     channel = WorkerChannel(theirs, {}, Spool(tmp_path, 1 << 30, {}))
-    channel.summary(picture(b"of the parent"))
+    channel.summary(image(b"of the parent"))
     for number in range(3):
 
         def report(number: int = number) -> None:
             channel.points(number, {"loaded": 0.5})
-            channel.summary(picture(b"of child %d" % number))
+            channel.summary(image(b"of child %d" % number))
 
         assert forked(channel, report) == 0
-    channel.summary(picture(b"of the parent again"))
+    channel.summary(image(b"of the parent again"))
     channel.close()
     theirs.close()
     with ours, ours.makefile("rb") as lines:
@@ -203,7 +199,7 @@ def test_a_forked_process_waits_for_its_pictures(tmp_path: Path, monkeypatch: py
 
         def report() -> None:
             for _ in range(5):
-                channel.summary(picture(b"x"))
+                channel.summary(image(b"x"))
 
         assert forked(channel, report) == 0
     assert len(list(summaries_below(tmp_path).iterdir())) == 5

@@ -178,9 +178,7 @@ TWO = "tasks: {fit: {entry: 'fit:Other', max_memory: 1GiB}, count: {program: [ba
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    path = tmp_path / "catalogue.yaml"
-    path.write_text(ONE)
-    return path
+    return write(tmp_path, ONE)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, end_attempt, place, problems, published
+from tests.unit.aggregates.run.given import EVENTS, RunLog
 from tests.unit.domain.given import STREAM, Told, submitted
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import BatchEnded, BatchStatus, GroupEnded, StopTasks, SubmitTasks
@@ -22,13 +23,11 @@ from trackside.domain.child import REFUSED
 from trackside.domain.command import REMEMBERED
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react as react_to
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import dump, load
 
 SUBMIT, STOP = SubmitTasks.wire_type(), StopTasks.wire_type()
 CHILD = f"{STREAM}.1.lr"
-EVENTS = "trackside.events"
 TASK: Json = {"name": "prepare", "task_type": "digits"}
 
 
@@ -41,8 +40,8 @@ def body(**more: Any) -> Json:
     return {"groups": [first, {"tasks": [{"name": "report", "task_type": "digits"}]}], **more}
 
 
-def begun(**more: Any) -> Told:
-    told = Told()
+def begun(**more: Any) -> RunLog:
+    told = RunLog(capabilities=CAPABILITIES)
     accepted, _ = answered(told, published(1, SUBMIT, body(**more)))
     assert isinstance(accepted, CommandAccepted)
     return told
@@ -52,26 +51,9 @@ def pending(told: Told) -> list[tuple[str, Proposal]]:
     return list(stream_commands.pending(told.stream, told.streams.find, AGGREGATES, EVENTS))
 
 
-def settle(told: Told) -> list[Event]:
-    """Lets dispatchers write whatever any stream lacks, until none lacks anything; returns the events."""
-    written: list[Event] = []
-    while proposals := list(_proposals(told)):
-        stream, proposal = proposals[0]
-        assert set(told.tell(*proposal.events, role="dispatcher", stream=stream)) == {Outcome.APPLIED}
-        written += proposal.events
-    return written
-
-
-def _proposals(told: Told) -> Iterable[tuple[str, Proposal]]:
-    for stream in list(told.streams.by_id.values()):
-        for proposal in react_to(stream, CAPABILITIES, AGGREGATES):
-            yield stream.stream_id, proposal
-        yield from stream_commands.pending(stream, told.streams.find, AGGREGATES, EVENTS)
-
-
-def running(**more: Any) -> Told:
+def running(**more: Any) -> RunLog:
     told = begun(**more)
-    settle(told)
+    told.settle()
     return told
 
 
@@ -97,7 +79,7 @@ def ended(events: Iterable[Event]) -> list[tuple[str, str]]:
 
 def test_a_child_is_requested_before_the_tasks_of_its_group_and_begun_by_a_command() -> None:
     told = begun()
-    requested, *others = settle(told)
+    requested, *others = told.settle()
     assert requested == ChildRequested(child_id=CHILD, kind="search", body=SPEC)
     (command,) = [event for event in others if isinstance(event, CommandReceived)]
     assert (command.command_type, command.body) == (messages.StartSearch.wire_type(), SPEC)
@@ -111,13 +93,13 @@ def test_a_child_is_requested_before_the_tasks_of_its_group_and_begun_by_a_comma
 def test_the_group_goes_on_until_its_child_has_ended() -> None:
     told = running()
     finish_task(told, f"{STREAM}.1.prepare")
-    assert settle(told) == []
+    assert told.settle() == []
     end_search(told)
-    first, over, *_ = settle(told)
+    first, over, *_ = told.settle()
     assert first == ChildEnded(child_id=CHILD, status="STOPPED", result={"trials": 0, "best": []})
     assert over == GroupEnded(group=0, ends={"finished": 1, "stopped": 1})
     finish_task(told, f"{STREAM}.2.report")
-    assert settle(told)[-1] == BatchEnded(status=BatchStatus.DONE)
+    assert told.settle()[-1] == BatchEnded(status=BatchStatus.DONE)
 
 
 def test_the_result_of_a_child_is_its_best_trial_also_once_it_is_shrunk() -> None:
@@ -144,7 +126,7 @@ def test_decisions_about_children_name_their_cause_in_the_other_stream() -> None
     told.tell(ChildRequested(child_id=CHILD, kind="search", body=SPEC))
     [(_, begins)] = pending(told)
     assert (begins.follows_in, begins.follows) == (STREAM, told.stream.children[CHILD].requested_at)
-    settle(told)
+    told.settle()
     end_search(told)
     [(stream, ends)] = pending(told)
     assert (stream, ends.follows_in, ends.follows) == (STREAM, CHILD, told.next_offset - 1)
@@ -156,19 +138,19 @@ def test_decisions_about_children_name_their_cause_in_the_other_stream() -> None
 def test_a_child_whose_stream_is_taken_has_ended_refused_and_is_never_stopped(kind: str, spec: Json) -> None:
     told = begun()
     told.tell(published(5, kind, spec), stream=CHILD)
-    events = settle(told)
+    events = told.settle()
     assert ended(events) == [(CHILD, REFUSED)]
     refused = told.stream.children[CHILD]
     assert [problem["code"] for problem in refused.result["problems"]] == ["already_exists"]
     told.tell(published(6, STOP, {}))
-    assert not any(isinstance(event, ChildStopRequested) for event in settle(told))
+    assert not any(isinstance(event, ChildStopRequested) for event in told.settle())
     assert not child_stream(told).root.over
 
 
 def test_a_batch_that_is_stopped_stops_its_children_and_waits_for_their_ends() -> None:
     told = running()
     told.tell(published(6, STOP, {"reason": "too dear"}))
-    events = settle(told)
+    events = told.settle()
     stops = [event for event in events if isinstance(event, CommandReceived)]
     assert [(event.command_type, event.body) for event in stops] == [
         (messages.StopSearch.wire_type(), {"reason": "too dear"})
@@ -186,19 +168,19 @@ def test_a_child_is_not_stopped_before_the_command_that_begins_it_is_accepted() 
         messages.StartSearch.wire_type()
     ]
     told.tell(*begins.events, role="dispatcher", stream=CHILD)
-    assert (pending(told), ended(settle(told))) == ([], [(CHILD, "STOPPED")])
+    assert (pending(told), ended(told.settle())) == ([], [(CHILD, "STOPPED")])
 
 
 @pytest.mark.parametrize("name", ["lr", CHILD])
 def test_one_child_is_stopped_by_its_name_in_the_batch_and_the_batch_goes_on(name: str) -> None:
     told = running()
     told.tell(published(6, STOP, {"task": name}))
-    assert ended(settle(told)) == [(CHILD, "STOPPED")]
+    assert ended(told.settle()) == [(CHILD, "STOPPED")]
     batch = batch_of(told.stream)
     assert batch is not None
     assert batch.status is BatchStatus.RUNNING
     told.tell(published(7, STOP, {"task": name}))
-    refusals = [event for event in settle(told) if isinstance(event, CommandRefused)]
+    refusals = [event for event in told.settle() if isinstance(event, CommandRefused)]
     assert [event.code for event in refusals] == ["already_terminal"]
 
 
@@ -206,16 +188,16 @@ def test_children_take_part_in_the_limit_of_what_is_open_at_once() -> None:
     told = running(concurrency=1)
     assert (list(told.stream.children), told.stream.tasks) == ([CHILD], {})
     end_search(told)
-    settle(told)
+    told.settle()
     assert list(told.stream.tasks) == [f"{STREAM}.1.prepare"]
 
 
 def test_a_group_may_have_children_only() -> None:
-    told = Told()
+    told = RunLog(capabilities=CAPABILITIES)
     answered(told, published(1, SUBMIT, {"groups": [{"children": [search_child()]}]}))
-    settle(told)
+    told.settle()
     end_search(told)
-    assert settle(told)[-1] == BatchEnded(status=BatchStatus.DONE)
+    assert told.settle()[-1] == BatchEnded(status=BatchStatus.DONE)
 
 
 def test_all_that_is_wrong_with_children_is_said_when_the_batch_is_submitted() -> None:
@@ -264,9 +246,9 @@ def test_the_fold_admits_no_child_but_the_next_one_and_no_end_that_nobody_waits_
         (done.model_copy(update={"status": "ERROR"}), Outcome.DUPLICATE),
     ):
         assert told.tell(event) == [outcome], event
-    told = Told()
-    answered(told, published(1))
-    assert told.tell(wanted) == [Outcome.OVERTAKEN], "a search has no children"
+    search = Told()
+    answered(search, published(1))
+    assert search.tell(wanted) == [Outcome.OVERTAKEN], "a search has no children"
 
 
 def test_the_command_of_a_parent_is_remembered_however_many_commands_follow() -> None:
@@ -288,9 +270,9 @@ def test_a_view_of_a_batch_counts_its_children_and_names_those_that_were_not_don
     assert state["children"] == {"1.lr": "RUNNING"}
     assert BATCH.view.state_lines(state)[-1] == "children: 1.lr=RUNNING"
     end_search(told)
-    settle(told)
+    told.settle()
     finish_task(told, f"{STREAM}.2.report")
-    settle(told)
+    told.each(GroupEnded(group=1, ends={"finished": 1}), BatchEnded(status=BatchStatus.DONE))
     accepted = [AttemptEnd.FINISHED]
     end = BATCH.view.end(told.stream, accepted)
     assert "3 tasks and children in" in end.lines[0]

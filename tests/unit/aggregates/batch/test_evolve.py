@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from tests.unit.aggregates.batch.test_decide import batch
 from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
 from trackside.aggregates.batch import messages
-from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
@@ -20,15 +20,9 @@ def running(*sizes: int, **changed: Any) -> Told:
     groups = [{"tasks": [{"task_type": "digits"}] * size} for size in sizes]
     told = Told()
     told.tell(received())
-    batch = messages.BatchSpec.model_validate({"groups": groups, **changed})
-    told.tell(accepted(), messages.BatchStarted(command_id="c-1", batch=batch))
+    spec = messages.BatchSpec.model_validate({"groups": groups, **changed})
+    told.tell(accepted(), messages.BatchStarted(command_id="c-1", batch=spec))
     return told
-
-
-def of(told: Told) -> Batch:
-    found = batch_of(told.stream)
-    assert found is not None
-    return found
 
 
 def task(group: int, number: int) -> TaskSubmitted:
@@ -53,9 +47,9 @@ def test_a_batch_is_written_the_same_whatever_became_of_the_set_that_holds_its_t
     for number in range(1, 65):
         told.tell(task(0, number))
     filled = dump(told.stream)
-    of(told).open = set()
+    batch(told).open = set()
     for one in reversed(names):
-        of(told).open.add(one)
+        batch(told).open.add(one)
     assert dump(told.stream) == filled
 
 
@@ -69,7 +63,7 @@ def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:
     assert told.tell(task(1, 1)) == OVERTAKEN
     assert told.tell(messages.GroupEnded(group=0, ends={"finished": 1, "failed": 1})) == APPLIED
     assert told.tell(messages.GroupEnded(group=0, ends={})) == DUPLICATE
-    assert (of(told).ended, told.tell(task(1, 1))) == ([{"failed": 1, "finished": 1}], APPLIED)
+    assert (batch(told).ended, told.tell(task(1, 1))) == ([{"failed": 1, "finished": 1}], APPLIED)
     finish(told, 1, 1)
     assert told.tell(messages.GroupEnded(group=1, ends={"finished": 1})) == APPLIED
     assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == OVERTAKEN
@@ -99,5 +93,5 @@ def test_a_stopped_batch_submits_nothing_and_ends_when_its_open_tasks_have() -> 
     assert told.each(stop, stop, task(0, 2)) == APPLIED + DUPLICATE + OVERTAKEN
     assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == OVERTAKEN
     assert told.tell(TaskStopRequested(task_id=name(0, 1), reason="user")) == APPLIED
-    assert of(told).ends == {"cancelled": 1}
+    assert batch(told).ends == {"cancelled": 1}
     assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == APPLIED

@@ -101,10 +101,13 @@ class DatasetLog(Told):
         self.said = 0
 
     def say(self, **detail: Any) -> list[Event]:
+        self.ready(**detail)
+        return self.settle()
+
+    def ready(self, **detail: Any) -> None:
         self.said += 1
         event = TaskReady.model_validate({**self.token(), "number": self.said, "detail": detail})
         assert self.tell(event) == [APPLIED]
-        return self.settle()
 
     def acknowledge(self, ok: bool = True) -> list[Event]:
         assert self.watcher.instruction is not None

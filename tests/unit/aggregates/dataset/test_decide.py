@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.dataset import given
-from tests.unit.aggregates.given import answered, problems, published, refusal, the
+from tests.unit.aggregates.given import problems, published, refusal, the
+from tests.unit.aggregates.pipeline.given import ask
 from tests.unit.domain.given import Told, search_running
 from trackside.aggregates.dataset import messages
 from trackside.aggregates.registry import AGGREGATES
@@ -50,7 +51,6 @@ def test_a_dataset_that_is_registered_is_watched_by_a_service(has_drift: bool) -
         ({"drift": {"detector": "ks", "reference": 1}}, "reference_range", "$.drift.reference"),
         ({"drift": {"detector": "ks", "window": True}}, "wrong_type", "$.drift.window"),
         ({"drift": {"detector": "ks", "columns": []}, "format": "csv"}, "bad_length", "$.drift.columns"),
-        ({"lines": 3}, "unknown_field", "$.lines"),
     ],
 )
 def test_a_dataset_that_cannot_be_watched_is_refused(changed: Json, code: str, path: str) -> None:
@@ -75,15 +75,14 @@ def test_an_id_that_leaves_no_room_for_those_of_its_watchers_is_refused() -> Non
 
 def test_a_name_that_is_taken_is_refused() -> None:
     for told in (given.registered(), search_running()):
-        command = published(told.next_offset + 1, messages.RegisterDataset.wire_type(), given.BODY)
-        assert refusal(answered(told, command))[:2] == ("already_exists", "$partitionkey")
+        found = refusal(ask(told, messages.RegisterDataset, given.BODY))
+        assert found[:2] == ("already_exists", "$partitionkey")
 
 
 @pytest.mark.parametrize("kind", [messages.PauseDataset, messages.ResumeDataset, messages.DeleteDataset])
 def test_what_is_no_dataset_is_refused(kind: type[Command]) -> None:
     for told in (Told(), search_running()):
-        command = published(told.next_offset + 1, kind.wire_type(), {})
-        assert refusal(answered(told, command))[:2] == ("unknown_dataset", "$partitionkey")
+        assert refusal(ask(told, kind))[:2] == ("unknown_dataset", "$partitionkey")
 
 
 def test_a_watcher_is_given_the_end_that_is_known_and_what_it_reports_is_observed() -> None:

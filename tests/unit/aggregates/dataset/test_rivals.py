@@ -23,7 +23,7 @@ from tests.unit.domain.given import submitted
 from trackside.aggregates.dataset import messages
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import WATCH_DATASET
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.message import Command, Event, Json
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
@@ -91,7 +91,7 @@ class DrawnDataset(DatasetLog):
         elif task.stop_reason:
             self.lose(AttemptEnd.CANCELLED)
         elif not self.said:
-            self._ready()
+            self.ready()
         elif instruction is not None and instruction.number > self.given:
             self._verify(instruction.number, messages.DatasetEnd.model_validate(instruction.body["end"]))
         elif self.reported is not None and len(self.file) != self.reported:
@@ -112,11 +112,7 @@ class DrawnDataset(DatasetLog):
             if self.dataset.watching and self.watcher.state is TaskState.ACTIVE:
                 self.lose()
         else:
-            wanted: list[type[Command]] = [
-                messages.PauseDataset,
-                messages.ResumeDataset,
-                messages.ResumeDataset,
-            ]
+            wanted: list[type[Command]] = [messages.PauseDataset, *[messages.ResumeDataset] * 2]
             self.publish(self.random.choice(wanted))
 
     def finish(self) -> None:
@@ -132,11 +128,6 @@ class DrawnDataset(DatasetLog):
     def end(self, lines: list[str], count: int) -> Json:
         text = "".join(f"{line}\n" for line in lines[:count]).encode()
         return {"lines": count, "size": len(text), "sha256": sha256(text).hexdigest()}
-
-    def _ready(self, **detail: object) -> None:
-        self.said += 1
-        event = TaskReady.model_validate({**self.token(), "number": self.said, "detail": detail})
-        assert self.tell(event) == [Outcome.APPLIED]
 
     def _verify(self, number: int, known: messages.DatasetEnd) -> None:
         file, self.given = self.file, number
@@ -154,11 +145,11 @@ class DrawnDataset(DatasetLog):
             self._problem(self.end(self.written, before)["size"])
         else:
             self.reported = len(file)
-            self._ready(end=self.end(file, len(file)))
+            self.ready(end=self.end(file, len(file)))
 
     def _problem(self, known: int) -> None:
         size = self.end(self.file, len(self.file))["size"]
-        self._ready(problem={"code": "truncated" if size < known else "changed", "size": size})
+        self.ready(problem={"code": "truncated" if size < known else "changed", "size": size})
 
 
 def test_late_dispatchers_observe_each_sample_once_and_only_what_is_in_the_file(seed: int) -> None:
@@ -199,10 +190,8 @@ def test_late_dispatchers_observe_each_sample_once_and_only_what_is_in_the_file(
 
 APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN
 CHANGED = messages.DatasetChanged(**by(), stop=1, observed_sha256=digest(5), sha256=digest(6))
-PAUSED, DELETED = (
-    messages.DatasetPaused(command_id="c-8", change=1),
-    messages.DatasetDeleted(command_id="c-9", change=1),
-)
+PAUSED = messages.DatasetPaused(command_id="c-8", change=1)
+DELETED = messages.DatasetDeleted(command_id="c-9", change=1)
 RESUMED = messages.DatasetResumed(command_id="c-9", change=1)
 
 

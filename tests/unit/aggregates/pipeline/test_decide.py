@@ -68,18 +68,6 @@ def test_how_many_runs_are_open_is_changed_without_a_new_version() -> None:
     assert given.pipeline(told).max_runs == 3
 
 
-def test_all_problems_of_a_definition_are_reported_with_their_places() -> None:
-    steps = [
-        {"name": "a", "task_type": "digits", "needs": ["b"], "when": "1 +"},
-        {"name": "a", "task_type": "digits", "parameters": {"x": "${nothing.result}"}},
-    ]
-    found = problems(given.ask(Told(), DefinePipeline, {"pipeline": {"steps": steps}}))
-    assert ("duplicate_step", "$.pipeline.steps[0].name") in found
-    assert ("unknown_step", "$.pipeline.steps[0].needs") in found
-    assert ("unknown_step", "$.pipeline.steps[1].parameters.x") in found
-    assert len(found) >= 5
-
-
 def test_a_pipeline_is_not_defined_in_the_stream_of_a_search_or_over_the_size_of_a_decision() -> None:
     found = refusal(given.ask(search_running(), DefinePipeline, {"pipeline": given.definition()}))
     assert found[:2] == ("already_exists", "$partitionkey")

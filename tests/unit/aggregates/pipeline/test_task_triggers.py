@@ -63,9 +63,8 @@ def tell(told: given.Told, *events: Message) -> int:
 
 
 def write_watches(told: given.Told) -> list[Event]:
-    found = [
-        event for each in Watchers(told.streams).lacking(told.streams.by_id[SEARCH]) for event in each.events
-    ]
+    lacking = Watchers(told.streams).lacking(told.streams.by_id[SEARCH])
+    found = [event for each in lacking for event in each.events]
     tell(told, *found)
     return found
 
@@ -74,10 +73,8 @@ def begin(told: given.Told, parent: str = "", max_trials: int = 500) -> None:
     """Begins the search; a dispatcher writes what is waited for before the first task."""
     number = told.next_offset + 1
     name = f"{parent}@{number}" if parent else f"c-{number}"
-    tell(
-        told,
-        given.received(number, command_id=name, publisher=f"trackside/stream/{parent}" if parent else ""),
-    )
+    publisher = f"trackside/stream/{parent}" if parent else ""
+    tell(told, given.received(number, command_id=name, publisher=publisher))
     answer = given.accepted(number).model_copy(update={"command_id": name})
     told.tell(answer, given.started(max_trials=max_trials), stream=SEARCH)
     write_watches(told)

@@ -190,8 +190,10 @@ class JobLog:
         until_ms, written = self.now_ms + int(seconds * 1000), len(self.written)
         self.settle()
         while (due_ms := self.next_due_ms()) is not None and due_ms <= until_ms:
+            known = len(self.records)
             self.now_ms = max(self.now_ms, due_ms)
             self.settle()
+            assert len(self.records) > known, f"a limit is reached, and nothing follows: {self.job}"
         self.now_ms = until_ms
         self.settle()
         return self.written[written:]
@@ -217,6 +219,15 @@ class JobLog:
 
     def tasks(self) -> list[Task]:
         return [task for task in self.stream.tasks.values() if task.state is not TaskState.ENDED]
+
+    def stage_task(self, task_type: str) -> Task:
+        """Lets workers do what comes before the open task of a type, and returns that."""
+        for _ in range(20):
+            open_tasks = [task for task in self.tasks() if task.task_type != "serve"]
+            if found := [task for task in open_tasks if task.task_type == task_type]:
+                return found[0]
+            self.do(open_tasks[0])
+        raise AssertionError(f"no task of type {task_type}")
 
     def place(self, task: Task, placement: int = 0) -> Json:
         attempt, stream = task.attempts[-1], stream_of(task)
@@ -245,12 +256,15 @@ class JobLog:
         saved = ArtifactSaved.model_validate({**token, **what, **stored, **about})
         assert self.tell(saved, role="worker", stream=stream_of(task)) == APPLIED
 
-    def end(self, task: Task, result: Json | None = None, error: str = "") -> list[Event]:
+    def end(
+        self, task: Task, result: Json | None = None, error: str = "", how: AttemptEnd | None = None
+    ) -> list[Event]:
         token = self.place(task)
         found = None if not error else TaskError(stage="TRAIN", type=error, message=f"it was {error}")
-        end = AttemptEnd.FAILED if error else AttemptEnd.FINISHED
+        end = how or (AttemptEnd.FAILED if error else AttemptEnd.FINISHED)
         ended = AttemptEnded.model_validate({**token, "end": end, "result": result, "error": found})
-        assert self.tell(ended, role="worker", stream=stream_of(task)) == APPLIED
+        role = "scheduler" if end is AttemptEnd.LOST else "worker"
+        assert self.tell(ended, role=role, stream=stream_of(task)) == APPLIED
         return self.settle()
 
     def ready(self, task: Task, **detail: Any) -> list[Event]:

@@ -3,13 +3,12 @@
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, condition, job_body, stream_of
+from tests.unit.aggregates.rounds.given import JOB, JobLog, condition, job_body
 from trackside.aggregates.rounds.deploy_messages import ModelDeployed
 from trackside.aggregates.rounds.messages import JobStatus, RoundEnded, RoundStarted
 from trackside.aggregates.rounds.parts import service_task
-from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.task import Task, TaskState
@@ -59,14 +58,12 @@ class RivalLog(JobLog):
 
 @dataclass
 class RandomJob:
-    """A job, what happens to it, and what its services and files really have."""
+    """A job, what happens to it, and what its services really have."""
 
     random: Random
     log: JobLog = field(default_factory=JobLog)
     loaded: dict[tuple[str, int, int], str] = field(default_factory=dict)
     """The digest of what each attempt and placement of a service has loaded."""
-    files: dict[str, str] = field(default_factory=dict)
-    """The digest of what each target has that is a file."""
     counted: dict[tuple[str, int, int], tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,23 +104,11 @@ class RandomJob:
         elif chance < 0.25:
             self._command()
         elif chance < 0.35:
-            self.pass_time(self.random.choice([1, 30, 61, 700]))
+            self.log.wait(self.random.choice([1, 30, 61, 700]))
         else:
             tasks = [task for task in self.log.tasks() if task.not_before_ms <= self.log.now_ms]
             if tasks:
                 self._work(self.random.choice(tasks))
-
-    def pass_time(self, seconds: float) -> None:
-        log = self.log
-        until_ms = log.now_ms + int(seconds * 1000)
-        log.settle()
-        while (due_ms := log.next_due_ms()) is not None and due_ms <= until_ms:
-            written = len(log.records)
-            log.now_ms = max(log.now_ms, due_ms)
-            log.settle()
-            assert len(log.records) > written, f"a limit is reached, and nothing follows: {log.job}"
-        log.now_ms = until_ms
-        log.settle()
 
     def _command(self) -> None:
         random, log = self.random, self.log
@@ -150,10 +135,6 @@ class RandomJob:
             self.log.end(task, error="ValueError")
         elif task.task_type in ("train", "evaluate") and self.random.random() < 0.1:
             self.log.end(task, {})  # no model, no metrics
-        elif task.task_type == COPY_MODEL and "model" in task.parameters:
-            wanted = task.parameters["model"]["sha256"]
-            self.files[task.parameters["target"]] = wanted
-            self.log.end(task, {"url": task.parameters["url"], "sha256": wanted, "size_bytes": 8})
         else:
             self.log.do(task)
 
@@ -183,7 +164,7 @@ class RandomJob:
         where = (task.task_id, attempt.number, attempt.placement)
         open_ = task.instruction is not None and task.acknowledged < task.instruction.number
         if chance < 0.1:
-            self._end_attempt(task, self.random.choice([AttemptEnd.FAILED, AttemptEnd.FINISHED]))
+            self.log.end(task, how=self.random.choice([AttemptEnd.FAILED, AttemptEnd.FINISHED]))
         elif chance < 0.3 and open_ and where in self.loaded:
             self.log.acknowledge(task, ok=False, message="it could not load the model")
         elif chance < 0.4 and where in self.loaded:
@@ -193,12 +174,6 @@ class RandomJob:
             self.log.ready(task, **said)
         else:
             self.serve(task)
-
-    def _end_attempt(self, task: Task, end: AttemptEnd) -> None:
-        token = self.log.place(task)
-        ended = AttemptEnded.model_validate({**token, "end": end})
-        assert self.log.tell(ended, role="worker", stream=stream_of(task)) == APPLIED
-        self.log.settle()
 
     def come_to_rest(self) -> None:
         log = self.log
@@ -220,11 +195,7 @@ class RandomJob:
         raise AssertionError(f"it never comes to rest: {log.written[-5:]}")
 
     def _finish(self, task: Task) -> bool:
-        if task.task_type == "serve":
-            return self.serve(task)
-        if task.task_type == COPY_MODEL and "model" in task.parameters:
-            self.files[task.parameters["target"]] = task.parameters["model"]["sha256"]
-        return self.log.do(task)
+        return self.serve(task) if task.task_type == "serve" else self.log.do(task)
 
     def check(self) -> None:
         """Compares a job that rests with what its log says, and its targets with what they have."""

@@ -10,7 +10,7 @@ from trackside.aggregates.rounds.deploy_messages import ConfigRemovalEnded
 from trackside.aggregates.rounds.messages import IncrementalJobDeleted
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 
@@ -84,9 +84,8 @@ def test_a_store_that_does_not_answer_is_given_up_in_time(log: JobLog) -> None:
     assert log.of(TaskStopRequested)[-1].task_id == task.task_id
     assert "within 10 minutes" in log.job.blocked_message
     assert not log.stream.over  # the worker has the task yet
-    ended = AttemptEnded(**log.place(task), end=AttemptEnd.CANCELLED)
-    log.tell(ended, role="worker")
-    assert log.stream.over and not log.settle()
+    assert not log.end(task, how=AttemptEnd.CANCELLED)
+    assert log.stream.over
 
 
 def test_a_copy_that_goes_on_ends_before_the_folder_is_removed(log: JobLog) -> None:
@@ -96,8 +95,7 @@ def test_a_copy_that_goes_on_ends_before_the_folder_is_removed(log: JobLog) -> N
         assert log.do(log.tasks()[0])
     log.place(copies[0])
     assert event_names(delete(log)) == ["IncrementalJobDeleted", "TaskStopRequested"]
-    log.tell(AttemptEnded(**log.place(copies[0]), end=AttemptEnd.CANCELLED), role="worker")
-    assert submitted(log.settle()) == ["delete.folder.1"]
+    assert submitted(log.end(copies[0], how=AttemptEnd.CANCELLED)) == ["delete.folder.1"]
 
 
 def test_an_end_that_nothing_has_led_to_counts_for_nothing(log: JobLog) -> None:

@@ -1,6 +1,5 @@
 """Deployments: the decision, its gate, the targets, and what becomes of an update that fails."""
 
-import json
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds import deploy_messages
 from trackside.aggregates.rounds.messages import RoundEnded
 from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 
@@ -129,6 +128,9 @@ def test_a_rollback_begins_after_a_deployment_and_goes_on_until_each_target_has_
     assert log.of(deploy_messages.ModelUpdateTimedOut)
     log.acknowledge(service)
     assert log.job.live.version == 1
+    (refused,) = log.refusals(given.ROLLBACK, {"version": 7})
+    assert refused.code == "never_live"
+    assert refused.message.endswith("those were: digits-model@1, digits-model@2")
 
 
 @pytest.mark.parametrize(
@@ -145,9 +147,7 @@ def test_what_can_not_be_compared_is_not_deployed(log: given.JobLog, result: Any
     """I14, I12: not two results, a missing metric, a bare list."""
     log.create()
     log.append(10)
-    while not any(task.task_type == "evaluate" for task in log.tasks()):
-        assert log.do(log.tasks()[0])
-    log.end(log.tasks()[0], result)
+    log.end(log.stage_task("evaluate"), result)
     (decided,) = log.of(deploy_messages.DeployDecided)
     assert not decided.deploy
     assert reason in decided.reason
@@ -169,8 +169,7 @@ def test_an_update_goes_to_targets_that_come_meanwhile_and_waits_for_no_other(lo
 def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(log: given.JobLog) -> None:
     service = deploying(log, confirm_s=600)
     log.acknowledge(service, ok=False, message="no memory")
-    ended = {**log.place(service), "end": "lost"}
-    assert log.tell(AttemptEnded.model_validate_json(json.dumps(ended)), role="scheduler") == given.APPLIED
+    log.end(service, how=AttemptEnd.LOST)
     log.wait(60)
     due_ms = log.next_due_ms()
     assert due_ms is not None
@@ -186,9 +185,7 @@ def test_a_service_that_begins_anew_and_can_not_load_the_live_model_is_asked_aga
     service = deploying(log)
     log.acknowledge(service)
     live = log.job.live.artifact.sha256
-    ended = AttemptEnded.model_validate({**log.place(service), "end": "failed"})
-    assert log.tell(ended, role="worker") == given.APPLIED
-    log.settle()
+    log.end(service, how=AttemptEnd.FAILED)
     log.now_ms = max(log.now_ms, service.not_before_ms)
     log.ready(service, sha256=given.digest("initial"))
     log.acknowledge(service, ok=False, message="it could not read it")

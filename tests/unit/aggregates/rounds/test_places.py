@@ -89,10 +89,9 @@ def test_a_dispatcher_that_starts_again_knows_what_jobs_write(first: given.JobLo
 
 def train_a_folder(log: given.JobLog) -> None:
     log.append(10)
-    while not (found := [task for task in log.tasks() if task.task_type == "train"]):
-        assert any(log.do(task) for task in log.tasks())
-    log.save(found[0], "trained folder", media_type=FOLDER_MEDIA_TYPE, format="safetensors")
-    log.end(found[0])
+    task = log.stage_task("train")
+    log.save(task, "trained folder", media_type=FOLDER_MEDIA_TYPE, format="safetensors")
+    log.end(task)
 
 
 def test_a_job_whose_initial_model_is_a_folder_is_refused_if_it_copies_models(log: given.JobLog) -> None:

@@ -11,7 +11,6 @@ from trackside.contracts.fleet import WRITE_MANIFEST
 from trackside.contracts.tasks import AttemptEnded, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import dump, load, pack
-from trackside.domain.task import Task
 
 
 def test_a_round_trains_evaluates_and_deploys_a_better_model(log: given.JobLog) -> None:
@@ -58,9 +57,7 @@ def test_samples_of_a_failed_round_go_back_and_are_trained_with_once(log: given.
     """I22: in Sedna they are gone."""
     log.create()
     log.append(10)
-    (task,) = log.tasks()
-    log.work(1)
-    (task,) = log.tasks()
+    task = log.stage_task("train")
     log.append(5)
     log.end(task, error="ValueError")
     (ended,) = log.of(RoundEnded)
@@ -84,34 +81,13 @@ def test_a_job_without_triggers_and_samples_waits(log: given.JobLog) -> None:
     assert not log.wait(86_400)
 
 
-def test_a_rollback_makes_an_earlier_version_live(log: given.JobLog) -> None:
-    log.next_accuracy = lambda number: 0.9
-    log.first_round(deploy={"services": [{"name": "api", "task_type": "serve"}]})
-    assert log.job.live.version == 2
-    log.command(given.JOB, given.ROLLBACK, {"version": 1})
-    log.work()
-    assert log.job.live.version == 1
-    (refused,) = log.refusals(given.ROLLBACK, {"version": 7})
-    assert refused.code == "never_live"
-    assert refused.message.endswith("those were: digits-model@1, digits-model@2")
-
-
-def stage_task(log: given.JobLog, task_type: str) -> Task:
-    for _ in range(20):
-        open_tasks = [task for task in log.tasks() if task.task_type != "serve"]
-        if found := [task for task in open_tasks if task.task_type == task_type]:
-            return found[0]
-        log.do(open_tasks[0])
-    raise AssertionError(f"no task of type {task_type}")
-
-
 def test_a_stage_that_fails_leads_back_to_waiting_for_training(log: given.JobLog) -> None:
     """I2: after each failed stage, and never to the end of the job."""
     log.create()
     for number, task_type in enumerate(("train", "evaluate"), 1):
         log.append(10)
         log.wait(60)
-        log.end(stage_task(log, task_type), error="ValueError")
+        log.end(log.stage_task(task_type), error="ValueError")
         ended = log.of(RoundEnded)[-1]
         assert (ended.number, ended.status, ended.deployed) == (number, "failed", False)
         assert (log.job.stage, log.job.stage_state) == ("train", StageState.WAITING)
@@ -121,11 +97,11 @@ def test_a_task_that_is_accepted_makes_its_stage_run_and_both_models_are_evaluat
     """I3: Sedna documents the status `running`, and refuses it."""
     log.create()
     log.append(10)
-    task = stage_task(log, "train")
+    task = log.stage_task("train")
     states = [log.job.stage_state]
     log.place(task)
     assert [*states, log.job.stage_state] == [StageState.STARTING, StageState.RUNNING]
-    task = stage_task(log, "evaluate")
+    task = log.stage_task("evaluate")
     assert task.inputs["trained"].sha256 == given.digest("round 1")
     assert task.inputs["deployed"].sha256 == given.digest("initial")
     assert task.inputs["samples"].uri == "/srv/out/data/eval/1/data.txt"
@@ -138,7 +114,7 @@ def test_a_report_that_names_another_worker_or_task_has_no_effect(log: given.Job
     """I4: in Sedna a report of an unknown job is dropped without a word, here it is in the log."""
     log.create()
     log.append(10)
-    token = log.place(stage_task(log, "train"))
+    token = log.place(log.stage_task("train"))
     report = AttemptEnded.model_validate({**token, "end": "finished", **wrong})
     assert log.tell(report, role="worker") != [Outcome.APPLIED]
     assert log.job.stage_state is StageState.RUNNING
@@ -169,7 +145,7 @@ def test_a_job_continues_from_a_snapshot_where_it_was(log: given.JobLog) -> None
     """I35 and I36: a restart of Sedna begins at round 0, and divides all samples again."""
     log.first_round()
     log.append(10)
-    stage_task(log, "train")
+    log.stage_task("train")
     before = dump(log.stream)
     log.streams.by_id[given.JOB] = load(pack(log.stream), log.streams.aggregates)
     assert dump(log.stream) == before

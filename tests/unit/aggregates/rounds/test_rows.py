@@ -16,9 +16,8 @@ def test_a_round_stays_in_the_tables_when_the_job_has_gone_on() -> None:
     told.whole_round(0.90, 0.80)
     told.whole_round(0.91, 0.90)
     first, second = told.row("rounds", 1), told.row("rounds", 2)
-    assert (first["status"], first["deployed"], first["base_version"], first["version"]) == (
-        *("completed", True, 1, 2),
-    )
+    names = ("status", "deployed", "base_version", "version")
+    assert [first[name] for name in names] == ["completed", True, 1, 2]
     assert json.loads(first["trained"]) == {"accuracy": 0.90}
     assert (first["train_samples"], first["eval_samples"]) == (80, 20)
     assert (second["deploy"], second["deployed"], second["base_version"]) == (False, False, 2)

@@ -56,11 +56,10 @@ def test_versions_that_were_live_are_those_of_one_model_and_of_the_models_before
     sizes_after(log, 3)
     log.command("other", "trackside.register-model.v1", {})
     for number in (1, 2, 3):
-        known = {"uri": f"store:sha256/{digest(f'other {number}')}", "size_bytes": 8}
-        artifact = {**known, "sha256": digest(f"other {number}")}
-        log.command(
-            "other", "trackside.add-model-version.v1", {"artifact": artifact, "format": "safetensors"}
-        )
+        sha256 = digest(f"other {number}")
+        artifact = {"uri": f"store:sha256/{sha256}", "sha256": sha256, "size_bytes": 8}
+        body = {"artifact": artifact, "format": "safetensors"}
+        log.command("other", "trackside.add-model-version.v1", body)
     body = {"job": job_body(deploy={}, model="other")}
     log.command(JOB, UPDATE, body)
     assert log.refused(RollbackModel(version=2)) == "never_live"

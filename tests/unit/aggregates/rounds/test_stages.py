@@ -6,23 +6,12 @@ import pytest
 
 from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds import messages
+from trackside.contracts.fleet import WRITE_MANIFEST
 from trackside.contracts.message import Json
-from trackside.domain.task import Task
-
-EVERY_100: Json = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 80}
 
 
 def train(**changed: Any) -> Json:
     return {"task_type": "train", "check_period_s": 0, **changed}
-
-
-def the_task(log: given.JobLog, purpose: str) -> Task:
-    (found,) = [task for task in log.tasks() if task.task_id.split(".")[-2] == purpose]
-    return found
-
-
-def written_by(task: Task) -> Json:
-    return given.manifest_of(task.parameters)
 
 
 def test_samples_that_can_not_be_written_block_the_stage_and_are_written_later(log: given.JobLog) -> None:
@@ -30,7 +19,7 @@ def test_samples_that_can_not_be_written_block_the_stage_and_are_written_later(l
     log.create()
     log.append(10)
     for number, wait_s in enumerate((10, 20, 40), 1):
-        written = log.end(the_task(log, "train-samples"), error="StoreUnreachable")
+        written = log.end(log.stage_task(WRITE_MANIFEST), error="StoreUnreachable")
         assert given.event_names(written) == (["StageBlocked"] if number == 1 else [])
         assert not log.wait(wait_s - 0.001)
         assert given.event_names(log.wait(0.001)) == ["TaskSubmitted"]
@@ -71,8 +60,7 @@ def test_training_fails_without_a_model(log: given.JobLog, kind: str, metadata: 
     """I20, I38: Sedna dereferences nil."""
     log.create()
     log.append(10)
-    log.end(the_task(log, "train-samples"), written_by(the_task(log, "train-samples")))
-    task = the_task(log, "train")
+    task = log.stage_task("train")
     log.save(task, "weights", kind=kind, **metadata)
     log.end(task)
     ended = log.of(messages.StageEnded)[0]
@@ -84,8 +72,7 @@ def test_a_round_that_fails_is_tried_again_ever_later(log: given.JobLog) -> None
     log.create()
     log.append(10)
     for wait_s in (10, 20, 40, 80, 160, 320, 360, 360):
-        log.end(the_task(log, "train-samples"), written_by(the_task(log, "train-samples")))
-        log.end(the_task(log, "train"), error="ValueError")
+        log.end(log.stage_task("train"), error="ValueError")
         assert not log.wait(wait_s - 0.001)
         assert given.event_names(log.wait(0.001)) == ["TriggerEvaluated", "TaskSubmitted"]
 
@@ -118,7 +105,7 @@ def test_a_command_fires_a_stage_which_names_it_but_not_of_a_paused_or_deleted_j
 
 
 def test_a_changed_trigger_counts_from_the_next_round(log: given.JobLog) -> None:
-    log.create(train=train(trigger=EVERY_100))
+    log.create(train=train(trigger=given.condition("num_of_samples", ">=", 80)))
     log.append(50)
     log.work()
     body = log.job.spec.model_dump(mode="json")
@@ -130,13 +117,12 @@ def test_a_changed_trigger_counts_from_the_next_round(log: given.JobLog) -> None
 
 def test_all_problems_of_a_definition_are_named_at_once(log: given.JobLog) -> None:
     """I39."""
-    number = {"type": "condition", "metric": "median(x)", "operator": ">", "threshold": 1}
     body: Json = {
         "dataset": {"name": "absent", "train_prob": 0.5},
         "model": "absent",
         "initial_model": "absent@3",
         "train": {"task_type": "absent", "trigger": {"type": "daily", "start": "09:00", "end": "09:00"}},
-        "eval": {"trigger": number},
+        "eval": {"trigger": given.condition("median(x)", ">", 1)},
         "deploy": {"copy_to": {"url": "/srv/m", "credential": "absent"}},
         "output": {"url": "/srv/out", "credential": "absent"},
     }

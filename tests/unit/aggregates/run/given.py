@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.unit.aggregates.given import end_attempt, place, published
+from tests.unit.aggregates.given import end_attempt, of_kind, place, published
 from tests.unit.domain.given import STREAM, Told
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import StartPipelineRun
@@ -68,11 +68,7 @@ class RunLog(Told):
 
     @property
     def submitted(self) -> list[str]:
-        return [
-            event.task_id.removeprefix(f"{STREAM}.")
-            for event in self.written
-            if isinstance(event, TaskSubmitted)
-        ]
+        return [event.task_id.removeprefix(f"{STREAM}.") for event in of_kind(TaskSubmitted, self.written)]
 
     def command(self, wanted: Command | str, body: Json | None = None, stream: str = STREAM) -> list[Event]:
         """Publishes a command and lets dispatchers write all that follows; returns what was written."""
@@ -84,11 +80,11 @@ class RunLog(Told):
 
     def settle(self) -> list[Event]:
         events: list[Event] = []
-        while proposals := list(self._proposals()):
-            for stream, proposal in proposals:
-                outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
-                assert set(outcomes) == {Outcome.APPLIED}, (proposal, outcomes)
-                events += proposal.events
+        while found := next(self._proposals(), None):  # one decision after another, as a partition takes them
+            stream, proposal = found
+            outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
+            assert set(outcomes) == {Outcome.APPLIED}, (proposal, outcomes)
+            events += proposal.events
             shrink(self.stream)
         self.written += events
         return events
@@ -105,10 +101,7 @@ class RunLog(Told):
         for stream in list(self.streams.by_id.values()):
             for proposal in react(stream, self.capabilities, AGGREGATES, self.index):
                 yield stream.stream_id, proposal
-                return  # one decision after another, as a partition takes them
-            for found in stream_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS):
-                yield found
-                return
+            yield from stream_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS)
 
     def place(self, name: str) -> Json:
         return self.place_in(STREAM, f"{STREAM}.{name}")

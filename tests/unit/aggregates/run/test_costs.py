@@ -137,13 +137,6 @@ def test_a_look_at_a_run_that_lacks_nothing_costs_the_same_in_a_run_of_any_size(
     assert counts[1] <= counts[0] + FEW, case
 
 
-def test_a_fan_out_at_its_limit_waits_until_one_of_its_items_has_ended() -> None:
-    log = started(step("s0", each=[1, 2, 3], at_once=2))
-    assert (log.submitted, log.run.ready) == (["s0.0", "s0.1"], {})
-    log.finish("s0.1")
-    assert (log.submitted[2:], log.states) == (["s0.2"], {"s0": "queued"})
-
-
 def test_an_item_that_was_sent_a_stop_is_not_sent_another() -> None:
     log = running(started(step("s0", each=[1, 2])))
     abort = messages.AbortStep(step="s0", index=0)

@@ -8,7 +8,7 @@ from tests.unit.aggregates.run.given import DIGEST, RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import RetryFailedSteps, RunStatus
 from trackside.aggregates.run.step_messages import StepResolved, StepState
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 
 
 def parameters(log: RunLog, name: str) -> Any:
@@ -72,26 +72,12 @@ def test_the_models_that_a_step_was_given_can_be_referenced() -> None:
     assert parameters(log, "c") == {"x": "net"}
 
 
-def test_parameters_of_the_pipeline_keep_their_type() -> None:
-    """P31: not a text."""
-    schema = {"epochs": {"type": "integer", "default": 3}, "net": {"type": "object"}}
-    log = started(
-        step("a", parameters={"e": "${pipeline.epochs}", "n": "${pipeline.net.depth}"}),
-        parameters={"net": {"depth": 2}},
-        schemas=schema,
-    )
-    assert parameters(log, "a") == {"e": 3, "n": 2}
-
-
 def test_what_a_step_refers_to_is_in_the_log_with_the_events_that_it_comes_from() -> None:
     log = resolved(result={"n": 3}, parameters={"x": "${a.result.n}"})
     (event,) = (event for event in log.written if isinstance(event, StepResolved))
-    ended_at = next(
-        record.offset for record in log.records if type(record.message).__name__ == "AttemptEnded"
-    )
-    assert event == StepResolved(
-        step="b", values={"${a.result.n}": 3}, sources={"${a.result.n}": f"{STREAM}@{ended_at}"}
-    )
+    ended_at = next(record.offset for record in log.records if isinstance(record.message, AttemptEnded))
+    sources = {"${a.result.n}": f"{STREAM}@{ended_at}"}
+    assert event == StepResolved(step="b", values={"${a.result.n}": 3}, sources=sources)
 
 
 def test_a_reference_without_a_value_fails_its_step_and_nothing_else() -> None:

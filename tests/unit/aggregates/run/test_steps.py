@@ -1,10 +1,8 @@
 """Steps of runs that wait for each other: what begins when, and how a run ends."""
 
-from typing import Any
-
 import pytest
 
-from tests.unit.aggregates.run.given import refusal, started, step
+from tests.unit.aggregates.run.given import started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import AbortPipelineRun, AbortStep, RunEnded, RunStatus, SkipStep
 from trackside.aggregates.run.step_messages import StepEnded, StepReady, StepSkipped, StepState
@@ -207,18 +205,3 @@ def test_an_operator_aborts_a_step_that_is_open_and_the_run_goes_on() -> None:
     log.finish("a", end=CANCELLED)
     assert (log.states["a"], log.run.status) == ("aborted", RunStatus.RUNNING)
     assert refused(log.command(AbortStep(step="a"))) == ("step_not_open", "$.step")
-
-
-@pytest.mark.parametrize(
-    ("steps", "problems"),
-    [
-        pytest.param([step("a"), step("a")], [("duplicate_step", 0), ("duplicate_step", 1)], id="P4"),
-        pytest.param([step("a", "b")], [("unknown_step", 0)], id="P10 unknown"),
-        pytest.param([step("a", "a")], [("pipeline_cycle", 0)], id="P10 itself"),
-        pytest.param([step("a", "b"), step("b", "a")], [("pipeline_cycle", 0)], id="P10 cycle"),
-        pytest.param([step("a", task_type="nowhere")], [("unknown_task_type", 0)], id="P9"),
-    ],
-)
-def test_a_definition_that_is_wrong_is_refused_with_all_its_problems(steps: Any, problems: Any) -> None:
-    found = [(code, path.split(".")[2]) for code, path in refusal(*steps)]
-    assert found == [(code, f"steps[{at}]") for code, at in problems]

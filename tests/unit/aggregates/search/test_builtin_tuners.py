@@ -39,6 +39,11 @@ PAIR: dict[str, dict[str, Any]] = {
     "n": {"type": "choice", "values": [1, 2]},
 }
 
+ENDLESS: list[dict[str, dict[str, Any]]] = [
+    {f"x{n}": {"type": "quniform", "low": 0.0, "high": 1e300, "step": 1.0} for n in range(30)},
+    {f"x{n}": {"type": "randint", "low": 0, "high": 2**53} for n in range(900)},
+]
+
 
 def of(name: str, **options: Any) -> dict[str, Any]:
     return {"name": name, "options": options}
@@ -47,47 +52,43 @@ def of(name: str, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("space", "tuner", "path", "words"),
     [
-        (SPACE, of("tpee"), "$.tuner.name", "did you mean 'tpe'"),
-        (SPACE, of("grid"), "$.space.dropout", "tuner grid can't search type uniform"),
-        (NUMBERS, of("grid"), "$.space.dropout", "these tuners can: asha, batch, bohb, cma-es"),
-        (SPACE, of("cma-es"), "$.space.optimizer", "tuner cma-es can't search type choice"),
-        (NESTED, of("gp"), "$.space.layer", "tuner gp can't search a choice of sub-spaces"),
-        (FINITE, of("nsga2"), "$.space.optimizer", "asha, batch, bohb, grid, hyperband, qmc, random"),
-        (NORMAL_INSIDE, of("grid"), "$.space.a.values[1].b", "can't search type normal"),
-        (FINITE, of("grid", seed=1), "$.tuner.options.seed", "grid takes none"),
-        (SPACE, of("tpe", n_startup_trial=1), "$.tuner.options.n_startup_trial", "did you mean"),
-        (SPACE, of("tpe", n_startup_trials=True), "$.tuner.options.n_startup_trials", "integer"),
-        (SPACE, of("tpe", multivariate=1), "$.tuner.options.multivariate", "true or"),
-        (SPACE, of("nsga2", mutation_prob=1.5), "$.tuner.options.mutation_prob", "a number from 0 to 1"),
-        (SPACE, of("nsga2", crossover="two"), "$.tuner.options.crossover", "one of uniform, blxalpha"),
-        (SPACE, of("nsga3", crossover="spx", population_size=2), "$.tuner.options.population_size", "3"),
-        (NUMBERS, of("cma-es", popsize=1), "$.tuner.options.popsize", "from 5 to 10000"),
-        (NUMBERS, of("cma-es", lr_adapt=True, with_margin=True), "$.tuner.options.with_margin", "exclude"),
-        (SPACE, of("qmc", qmc_type="sobel"), "$.tuner.options.qmc_type", "one of sobol, halton"),
-        (SPACE, of("tpe", n_startup_trials=[0] * 999), "$.tuner.options.n_startup_trials", "0, 0..."),
-        (PAIR, of("batch"), "$.tuner.options.sets", "missing option 'sets'"),
-        (PAIR, of("batch", sets=[]), "$.tuner.options.sets", "a list of 1 to 10,000 objects"),
-        (PAIR, of("batch", sets=[{"lr": 0.1}]), "$.tuner.options.sets[0].n", "missing"),
-        (PAIR, of("batch", sets=[*SETS, {"lr": 2, "n": 1}]), "$.tuner.options.sets[2].lr", "from 0.0 to 1.0"),
-        (PAIR, of("batch", sets=[*SETS, SETS[0]]), "$.tuner.options.sets[2]", "same parameters as sets[0]"),
-        (PAIR, of("batch", sets=[{**SETS[0], "k": 1}]), "$.tuner.options.sets[0].k", "not part of the space"),
-        ({"x": {"type": "norml"}}, of("tpe"), "$.space.x.type", "did you mean 'normal'"),
-        (SPACE, of("tpe", history=10), "$.tuner.options.history", "an integer from 50 to 1000000, got 10"),
-        (
-            SPACE,
-            of("tpe", history=100, n_startup_trials=300),
-            "$.tuner.options.history",
-            "never has the 300 of",
-        ),
-        (SPACE, of("random", history=100), "$.tuner.options.history", "random takes none"),
-        ({"x": {"type": "randint", "low": 0, "high": 10**6}}, of("grid"), "$.space", "limit of 100,000"),
+        (SPACE, of("tpee"), "tuner.name", "did you mean 'tpe'"),
+        (SPACE, of("grid"), "space.dropout", "tuner grid can't search type uniform"),
+        (NUMBERS, of("grid"), "space.dropout", "these tuners can: asha, batch, bohb, cma-es"),
+        (SPACE, of("cma-es"), "space.optimizer", "tuner cma-es can't search type choice"),
+        (NESTED, of("gp"), "space.layer", "tuner gp can't search a choice of sub-spaces"),
+        (FINITE, of("nsga2"), "space.optimizer", "asha, batch, bohb, grid, hyperband, qmc, random"),
+        (NORMAL_INSIDE, of("grid"), "space.a.values[1].b", "can't search type normal"),
+        (FINITE, of("grid", seed=1), "tuner.options.seed", "grid takes none"),
+        (SPACE, of("tpe", n_startup_trial=1), "tuner.options.n_startup_trial", "did you mean"),
+        (SPACE, of("tpe", n_startup_trials=True), "tuner.options.n_startup_trials", "integer"),
+        (SPACE, of("tpe", multivariate=1), "tuner.options.multivariate", "true or"),
+        (SPACE, of("nsga2", mutation_prob=1.5), "tuner.options.mutation_prob", "a number from 0 to 1"),
+        (SPACE, of("nsga2", crossover="two"), "tuner.options.crossover", "one of uniform, blxalpha"),
+        (SPACE, of("nsga3", crossover="spx", population_size=2), "tuner.options.population_size", "3"),
+        (NUMBERS, of("cma-es", popsize=1), "tuner.options.popsize", "from 5 to 10000"),
+        (NUMBERS, of("cma-es", lr_adapt=True, with_margin=True), "tuner.options.with_margin", "exclude"),
+        (SPACE, of("qmc", qmc_type="sobel"), "tuner.options.qmc_type", "one of sobol, halton"),
+        (SPACE, of("tpe", n_startup_trials=[0] * 999), "tuner.options.n_startup_trials", "0, 0..."),
+        (PAIR, of("batch"), "tuner.options.sets", "missing option 'sets'"),
+        (PAIR, of("batch", sets=[]), "tuner.options.sets", "a list of 1 to 10,000 objects"),
+        (PAIR, of("batch", sets=[{"lr": 0.1}]), "tuner.options.sets[0].n", "missing"),
+        (PAIR, of("batch", sets=[*SETS, {"lr": 2, "n": 1}]), "tuner.options.sets[2].lr", "from 0.0 to 1.0"),
+        (PAIR, of("batch", sets=[*SETS, SETS[0]]), "tuner.options.sets[2]", "same parameters as sets[0]"),
+        (PAIR, of("batch", sets=[{**SETS[0], "k": 1}]), "tuner.options.sets[0].k", "not part of the space"),
+        ({"x": {"type": "norml"}}, of("tpe"), "space.x.type", "did you mean 'normal'"),
+        (SPACE, of("tpe", history=10), "tuner.options.history", "an integer from 50 to 1000000, got 10"),
+        (SPACE, of("tpe", history=99, n_startup_trials=300), "tuner.options.history", "never has the 300 of"),
+        (SPACE, of("random", history=100), "tuner.options.history", "random takes none"),
+        ({"x": {"type": "randint", "low": 0, "high": 10**6}}, of("grid"), "space", "limit of 100,000"),
+        *((space, of("grid"), "space", "limit of 100,000") for space in ENDLESS),
     ],
 )
 def test_a_tuner_that_cannot_search_a_space_is_refused_with_place_and_reason(
     space: dict[str, Any], tuner: dict[str, Any], path: str, words: str
 ) -> None:
     fault, *_ = check_tuner(space, tuner)
-    assert fault[0] == path
+    assert fault[0] == f"$.{path}"
     assert words in fault[1]
 
 

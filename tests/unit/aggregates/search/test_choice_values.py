@@ -34,6 +34,7 @@ def accepted(space: dict[str, Any], **fields: Any) -> dict[str, Any]:
     found = read(space, **fields)
     assert isinstance(found, StartSearch), found
     written: dict[str, Any] = json.loads(found.model_dump_json())["space"]
+    assert found.model_dump(mode="json")["space"] == written
     spec = {"task_type": "t", "max_trials": 9, "space": written}
     assert SearchSpec.model_validate_json(json.dumps(spec)).space == found.space
     return written

@@ -23,8 +23,8 @@ BOTH: list[dict[str, Any]] = [
 ]
 
 
-def search_of_two(values: list[list[Figure | None]]) -> given.Told:
-    told = given.search_running(max_trials=100, concurrency=1, objectives=BOTH)
+def search_of_two(values: list[list[Figure | None]], objectives: Any = BOTH) -> given.Told:
+    told = given.search_running(max_trials=100, concurrency=1, objectives=objectives)
     for number, found in enumerate(values):
         told.tell(given.suggested(number), given.submitted(number))
         told.each(given.assigned(number), given.begun(number), given.ended(trial=number))
@@ -57,12 +57,7 @@ def test_a_value_that_is_missing_or_not_finite_is_kept_and_beats_nobody(odd: Fig
 )
 def test_the_front_is_that_of_comparing_all_with_all(points: Any, directions: list[Direction]) -> None:
     objectives = [{"name": name, "direction": way} for name, way in zip(("a", "b"), directions, strict=True)]
-    told = given.search_running(max_trials=100, concurrency=1, objectives=objectives)
-    for number, point in enumerate(points):
-        told.tell(given.suggested(number), given.submitted(number))
-        told.each(given.assigned(number), given.begun(number), given.ended(trial=number))
-        values: list[Figure | None] = [float(value) for value in point]
-        told.tell(TrialEnded(trial=number, status=TrialStatus.SUCCEEDED, values=values))
+    told = search_of_two([[float(value) for value in point] for point in points], objectives)
     assert told.search.front == [
         number
         for number, point in enumerate(points)

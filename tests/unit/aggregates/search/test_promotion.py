@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.given import react
+from tests.unit.aggregates.search.test_builtin_tuners import of
 from tests.unit.domain import given
 from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.aggregates.registry import AGGREGATES
@@ -131,9 +132,8 @@ def verified(told: given.Told, messages: list[Any], lax: bool = True) -> list[st
 def promoted() -> tuple[given.Told, TrialSuggested, TaskSubmitted]:
     told = searching()
     ended_at_its_rung(told)
-    suggested, submitted = suggestions.suggestion(
-        told.search, 1, {"lr": 0.5}, told.search.opened[1], start=Start(0, 9)
-    )
+    search, start = told.search, Start(0, 9)
+    suggested, submitted = suggestions.suggestion(search, 1, {"lr": 0.5}, search.opened[1], start=start)
     assert isinstance(suggested, TrialSuggested)
     assert isinstance(submitted, TaskSubmitted)
     return told, suggested, submitted
@@ -229,10 +229,6 @@ def test_a_budget_may_be_a_parameter_and_is_the_largest_if_no_tuner_has_suggeste
     assert told.search.trials[0].parameters == {"lr": 0.5}
     _, submitted = begin(searching(), 0, None)
     assert submitted.step_limit == 9
-
-
-def of(name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, "options": options}
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 """A search space is read in our form and in NNI's (D31), and written in ours."""
 
 import json
-from typing import Any
 
 import pytest
 
-from tests.commands import command_of
-from trackside.aggregates.search.messages import SearchSpec, StartSearch
+from tests.unit.aggregates.search.test_choice_values import accepted, read
 from trackside.aggregates.search.space import NNI_FIELDS, TYPES, NniParameter
 
 NUMBERS = {"low": 1, "high": 4, "step": 2, "mu": 0.5, "sigma": 2.0}
@@ -22,22 +20,12 @@ NESTED = [
 ]
 
 
-def read(space: dict[str, Any]) -> dict[str, Any]:
-    body = {"task_type": "t", "max_trials": 1, "space": space}
-    found = command_of(StartSearch.wire_type(), body)
-    assert isinstance(found, StartSearch), found
-    written: dict[str, Any] = json.loads(found.model_dump_json())["space"]
-    assert found.model_dump(mode="json")["space"] == written
-    assert SearchSpec.model_validate_json(json.dumps({**body, "space": written})).space == found.space
-    return written
-
-
 @pytest.mark.parametrize("kind", NNI_FIELDS)
 def test_d31_each_type_of_nni_means_what_ours_means(kind: str) -> None:
     fields = NNI_FIELDS[kind]
     ours = {"type": kind, **{name: NUMBERS[name] for name in fields}}
     theirs = {"_type": kind, "_value": [NUMBERS[name] for name in fields]}
-    assert read({"x": theirs}) == read({"x": ours}) == {"x": ours}
+    assert accepted({"x": theirs}) == accepted({"x": ours}) == {"x": ours}
 
 
 def test_a_space_cannot_have_a_secret() -> None:
@@ -47,9 +35,8 @@ def test_a_space_cannot_have_a_secret() -> None:
         {"type": "constant", "value": {"secret": "kaggle"}},
         {"type": "constant", "value": {"login": {"secret": "kaggle"}}},
     ):
-        body = {"task_type": "t", "max_trials": 1, "space": {"key": parameter}}
-        found = command_of(StartSearch.wire_type(), body)
-        assert "a search space can't have a secret; the task type gets it as a variable" in str(found)
+        found = str(read({"key": parameter}))
+        assert "a search space can't have a secret; the task type gets it as a variable" in found
 
 
 def test_every_type_but_constants_has_a_form_of_nni() -> None:
@@ -61,7 +48,7 @@ def test_every_type_but_constants_has_a_form_of_nni() -> None:
 def test_a_nested_choice_of_nni_keeps_its_names_and_its_order() -> None:
     nested = json.loads(json.dumps(NESTED))
     nested[0]["pool"]["_value"][1]["p"] = {"type": "constant", "value": None}
-    assert read({"layer": {"_type": "choice", "_value": nested}})["layer"] == {
+    assert accepted({"layer": {"_type": "choice", "_value": nested}})["layer"] == {
         "type": "choice",
         "values": [
             {

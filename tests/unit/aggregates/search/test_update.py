@@ -7,8 +7,8 @@ import pytest
 from tests.unit.aggregates.given import SPEC, answered, published, react, refusal, the
 from tests.unit.domain import given
 from trackside.aggregates.search import deadlines, messages, suggestions
-from trackside.aggregates.search.state import OVER, search_of
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping
+from trackside.aggregates.search.state import OVER
+from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.dispatcher.deadlines import AGAIN_MS, Deadlines
@@ -65,16 +65,6 @@ def test_what_is_not_there_or_over_or_being_stopped_is_not_changed(kind: type[An
         assert refused(told, 2, kind, **body)[0] in ("is_stopping", "already_terminal")
 
 
-def test_a_ping_is_answered_and_changes_nothing() -> None:
-    told = given.search_running()
-    before = told.search.changes, list(told.search.opened)
-    assert command(told, 2, Ping) == []
-    assert (told.search.changes, told.search.opened) == before
-    told = given.Told()
-    assert command(told, 1, Ping) == []
-    assert search_of(told.stream) is None
-
-
 def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
     told = given.search_running()
     for at, (count, begun) in enumerate(((1, 1), (99, 4)), 2):
@@ -126,8 +116,7 @@ def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more
     assert isinstance(suggestion, messages.TrialSuggested)
     assert (suggestion.trial, suggestion.source) == (0, "customized")
     assert getattr(task, "parameters", None) == {"lr": 9.0}
-    told.tell(published(3, messages.AddTrial.wire_type(), {"parameters": {"lr": 1}}))
-    react(told)
+    answered(told, published(3, messages.AddTrial.wire_type(), {"parameters": {"lr": 1}}))
     assert refused(told, 4, messages.AddTrial, parameters={"lr": 2}) == ("no_more_trials", "$")
 
 
@@ -156,8 +145,7 @@ def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_i
     assert (react(told), react(told)) == ([TaskHeld(task_id=given.task_id(0), hold=1)], [])
     told.tell(given.ended(AttemptEnd.PREEMPTED))
     assert react(told) == []
-    told.tell(published(3, messages.ResumeSearch.wire_type(), {}))
-    react(told)
+    answered(told, published(3, messages.ResumeSearch.wire_type(), {}))
     assert react(told) == [TaskReleased(task_id=given.task_id(0), hold=1)]
     told.each(given.assigned(placement=2), given.begun(placement=2))
     told.each(given.report(0, 0.5, final=True, placement=2), given.ended(placement=2))
@@ -171,11 +159,9 @@ def test_what_is_held_is_released_to_finish_and_not_by_a_stop() -> None:
         (messages.StopSearch, {}, TaskStopRequested(task_id=given.task_id(0), reason="user")),
     ):
         told = given.task_active() if body else given.task_queued()
-        told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
+        answered(told, published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
         react(told)
-        react(told)
-        told.tell(published(3, kind.wire_type(), body))
-        react(told)
+        answered(told, published(3, kind.wire_type(), body))
         assert react(told) == [follows]
 
 

@@ -128,10 +128,8 @@ def test_a_job_is_deleted_once_and_restored_once() -> None:
 
 
 RETRIED = SummaryFileRetried(command_id="c-2", change=1, file=A)
-DELETED, RESTORED = (
-    SummaryJobDeleted(command_id="c-3", change=1),
-    SummaryJobRestored(command_id="c-4", change=2),
-)
+DELETED = SummaryJobDeleted(command_id="c-3", change=1)
+RESTORED = SummaryJobRestored(command_id="c-4", change=2)
 
 
 def job(told: object) -> Summary:
@@ -176,10 +174,8 @@ def test_files_are_numbered_in_the_order_of_the_log_and_a_replaced_one_anew() ->
 def test_a_quarantined_file_is_read_again_on_command_and_well_once_it_is_indexed_further() -> None:
     told = found()
     tell(told, indexed(0, 10), quarantined(10))
-    assert (job(told).files[A].status, job(told).files[A].again_at_ms) == (
-        SummaryFileStatus.QUARANTINED,
-        5_000,
-    )
+    file = job(told).files[A]
+    assert (file.status, file.again_at_ms) == (SummaryFileStatus.QUARANTINED, 5_000)
     assert tell(told, RETRIED, RETRIED) == [Outcome.APPLIED, Outcome.DUPLICATE]
     assert job(told).files[A].again_at_ms == 0
     tell(told, indexed(10, 30))

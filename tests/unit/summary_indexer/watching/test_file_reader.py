@@ -69,13 +69,6 @@ def test_a_file_that_grows_is_read_on_by_the_same_reader_and_by_another(tmp_path
         assert (steps_of([step]), step.end, step.points) == ([3, 4, 5], len(FILE), 3)
 
 
-def test_damage_is_named_and_what_is_before_it_is_read(tmp_path: Path) -> None:
-    (step,) = read(reader(), file_in(tmp_path, FILE + RECORDS[1][:-1] + b"\xff" + RECORDS[1]))
-    assert (step.problem, step.end, len(steps_of([step]))) == ("damaged_record", len(FILE), 5)
-    (step,) = read(reader(), file_in(tmp_path, frame(b"\x1a\x01x")))
-    assert (step.problem, step.end) == ("unknown_format", 0)
-
-
 def test_a_file_that_shrinks_or_is_replaced_or_vanishes_is_named(tmp_path: Path) -> None:
     by = reader()
     file = file_in(tmp_path, FILE)
