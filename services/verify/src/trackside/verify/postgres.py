@@ -24,6 +24,9 @@ from trackside.verify.log import (
     verify_topics,
 )
 
+_DIFFERENT = "the snapshot of this offset is not what the log folds to"
+_NO_EVENT = "there is a snapshot of this offset, at which no event was applied"
+_NOT_IN_THE_LOG = "there is a snapshot of this offset, which the log does not have"
 _SNAPSHOTS = "SELECT stream_id, partition, log_offset, fold, state FROM snapshots"
 
 
@@ -39,6 +42,7 @@ class SnapshotChecks:
     findings: list[Finding] = field(default_factory=list)
     compared: int = 0
     other_folds: int = 0
+    _different: set[str] = field(default_factory=set)
 
     async def read(self, rows: AsyncIterator[RowValues], stream: str) -> None:
         """Reads the rows of all streams, or of one."""
@@ -51,26 +55,38 @@ class SnapshotChecks:
                 self.pending[stream_id] = (offset, _digest(load(state, AGGREGATES)))
 
     def compare(self, stream: Stream, outcome: Outcome, offset: int) -> None:
-        """Compares the snapshot of a stream that is folded to its offset."""
+        """Compares the snapshot of a stream that is folded to its offset, the last at which one was applied.
+
+        It may have been taken later: a record that is not applied can leave a trace, as the second answer to
+        a command does. So it has to be the state at its offset or after one of the records up to the next
+        that is applied.
+        """
         found = self.pending.get(stream.stream_id)
-        if found is None or outcome is not Outcome.APPLIED or offset < found[0]:
+        if found is None or offset < found[0]:
             return
-        del self.pending[stream.stream_id]
-        self.compared += 1
-        if offset > found[0]:
-            self._find(
-                stream.stream_id,
-                found[0],
-                "there is a snapshot of this offset, at which no event was applied",
-            )
-        elif _digest(load(pack(stream), AGGREGATES)) != found[1]:
-            self._find(stream.stream_id, offset, "the snapshot of this offset is not what the log folds to")
+        if outcome is Outcome.APPLIED and offset > found[0]:
+            self._differs(stream.stream_id, found[0], _NO_EVENT)
+        elif outcome is Outcome.APPLIED or stream.stream_id in self._different:
+            if _digest(load(pack(stream), AGGREGATES)) == found[1]:
+                self._end(stream.stream_id)
+            else:
+                self._different.add(stream.stream_id)
 
     def finish(self) -> list[Finding]:
-        """Adds snapshots of offsets that the log doesn't have, and returns all findings."""
-        for stream_id, (offset, _) in self.pending.items():
-            self._find(stream_id, offset, "there is a snapshot of this offset, which the log does not have")
+        """Adds those that no state was equal to, and those of offsets that the log doesn't have."""
+        for stream_id, (offset, _) in list(self.pending.items()):
+            self._differs(stream_id, offset, _NOT_IN_THE_LOG)
         return self.findings
+
+    def _end(self, stream_id: str) -> None:
+        del self.pending[stream_id]
+        self._different.discard(stream_id)
+        self.compared += 1
+
+    def _differs(self, stream_id: str, offset: int, otherwise: str) -> None:
+        message = _DIFFERENT if stream_id in self._different else otherwise
+        self._end(stream_id)
+        self._find(stream_id, offset, message)
 
     def _find(self, stream_id: str, offset: int, message: str) -> None:
         partition = partition_of(stream_id, self.topics.event_partitions)
