@@ -5,7 +5,6 @@ Browsers are Debian's or Playwright's own; without one these tests are skipped, 
 
 import os
 import shutil
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tests.e2e.shared_stack import StackFolder, folder_below, open_stack, start
 from tests.polling import poll_until_sync
 from tests.service_processes import service_process
 from trackside.embedded import stack
+from trackside.embedded.ports import free_ports
 
 SEARCH = """
 kind: search
@@ -105,9 +105,7 @@ def send(page: Page, action: str) -> None:
 def second_console(site: Site, folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     """Runs another console of a stack, with settings without their prefix, and yields its address."""
     found = site.folder.stack
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    [port] = free_ports(1)
     variables = {
         "TRACKSIDE_KAFKA_BOOTSTRAP": found.bootstrap_servers,
         "TRACKSIDE_POSTGRES_DSN": found.postgres_dsn,

@@ -9,6 +9,7 @@ from tests.e2e.forged_records import EVENTS, FLEET, ForgedRecord, RunningTask, S
 from tests.e2e.forgeries import FORGERIES
 from tests.e2e.intruders import Intruder, Place, raw_producer
 from tests.e2e.shared_stack import StackFolder
+from tests.e2e.shared_tasks import search_spec
 from tests.polling import poll_until
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import WorkerJoined
@@ -24,14 +25,6 @@ from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Entry
 
 TOPICS = Topics()
-SPEC = """
-kind: search
-task_type: gated
-max_trials: MOST
-concurrency: 1
-space:
-  x: {type: uniform, low: 0, high: 1}
-"""
 TRIALS = {"honest": 4, "victim": 2}
 
 
@@ -101,7 +94,9 @@ class Attack:
 
 async def attack(home: StackFolder, intruders: Mapping[Intruder, KafkaSettings]) -> Attack:
     """Has each intruder write all forged records while two searches run, lets these end, and looks at it."""
-    searches = {home.submit(name, SPEC.replace("MOST", str(most))): most for name, most in TRIALS.items()}
+    searches = {
+        home.submit(name, search_spec("gated", most, at_once=1)): most for name, most in TRIALS.items()
+    }
     honest, _ = searches
     judgement, places = Judgement(), dict[str, list[Place | None]]()
     async with KafkaLog(kafka_settings(home.stack.kafka("viewer")), client_id="forged") as log:

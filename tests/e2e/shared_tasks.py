@@ -208,6 +208,19 @@ TYPES = f"""tasks:
   train: {{entry: train:Train, path: "{EXAMPLES / "serve"}"}}
   serve: {{entry: serve:Digits, path: "{EXAMPLES / "serve"}", runner: service}}
 """ + "".join(f"  {name.lower()}: {{entry: mine:{name}, path: .}}\n" for name in OF_ONE_LINE)
+SEARCH = """
+kind: search
+task_type: {task_type}
+max_trials: {trials}
+concurrency: {at_once}
+space:
+  x: {{type: uniform, low: 0, high: 1}}
+"""
+
+
+def search_spec(task_type: str, trials: int, at_once: int = 2) -> str:
+    """Returns the spec of a search."""
+    return SEARCH.format(task_type=task_type, trials=trials, at_once=at_once)
 
 
 def write_tasks(home: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.shared_stack import SLOTS, StackFolder
+from tests.e2e.shared_tasks import search_spec
 from tests.polling import poll_until
 
 pytestmark = pytest.mark.timeout(900)
@@ -20,24 +21,12 @@ search = Search(Parabola, space, max_trials=6, concurrency=2, seed=7)
 best = search.run(timeout_s=250)
 print(best.status, best == search.best(), len(search.trials()), search.id)
 """
-SPEC = """
-kind: search
-task_type: TYPE
-max_trials: MOST
-concurrency: 2
-space:
-  x: {type: uniform, low: 0, high: 1}
-"""
-
-
-def spec(task_type: str, trials: int = 6) -> str:
-    return SPEC.replace("TYPE", task_type).replace("MOST", str(trials))
 
 
 @pytest.fixture(scope="module")
 def first(home: StackFolder) -> str:
     """Runs a search to its end; returns its id."""
-    return home.submit("first", spec("parabola"), "--wait")
+    return home.submit("first", search_spec("parabola", 6), "--wait")
 
 
 async def test_status_shows_every_process_ready_with_its_health_port(home: StackFolder) -> None:
@@ -62,7 +51,7 @@ def test_starting_again_finds_the_stack_that_runs(home: StackFolder) -> None:
 
 def test_a_search_is_submitted_watched_listed_shown_and_replayed(home: StackFolder) -> None:
     name = home.id("parabola")
-    (home.path / "parabola.yaml").write_text(spec("parabola"))
+    (home.path / "parabola.yaml").write_text(search_spec("parabola", 6))
     answer, end = home.json_lines("submit", "parabola.yaml", "--id", name, "--wait")
     assert answer["answer"] == "accepted"
     assert (end["status"], end["trials"]) == ("DONE", 6)
@@ -102,7 +91,7 @@ def test_the_lines_of_a_task_are_followed_while_it_runs_and_shown_afterwards(hom
     begun, go_on = (home.home / "gates" / f"{name}.{pipe}" for pipe in ("begun", "go-on"))
     os.mkfifo(begun)
     os.mkfifo(go_on)
-    home.submit("chatty", spec("chatty", trials=1))
+    home.submit("chatty", search_spec("chatty", 1))
     begun.read_text()
     with home.start("logs", f"{name}.0", "-f") as following:
         assert following.stdout is not None
@@ -146,20 +135,3 @@ def test_what_cannot_be_done_is_said_and_counted(
     assert ended.returncode == code, ended.stderr
     assert reason.replace("FIRST", first) in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.long
-def test_a_command_published_twice_counts_once(home: StackFolder) -> None:
-    space = {"x": {"type": "choice", "values": [0.5]}}
-    start = {
-        "id": home.id("command"),
-        "type": "trackside.start-search.v1",
-        "stream": home.id("published"),
-        "data": {"task_type": "parabola", "max_trials": 1, "space": space},
-    }
-    (home.path / "start.json").write_text(json.dumps(start))
-    home.run_ok("publish", "start.json", "--wait")
-    home.run_ok("publish", "start.json", "--wait")
-    types = [event["type"] for event in home.json_lines("events", home.id("published"))]
-    assert types.count("trackside.search-started.v1") == 1
-    assert types.count("trackside.command-accepted.v1") == 2

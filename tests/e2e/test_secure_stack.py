@@ -11,19 +11,13 @@ import pytest
 
 from tests.e2e import leaks
 from tests.e2e.shared_stack import SECURE, StackFolder, folder_below, start
+from tests.e2e.shared_tasks import search_spec
 from trackside.embedded.folder import NAME
 
 pytestmark = pytest.mark.timeout(900)
 
 SERVICES = ("dispatcher", "scheduler", "worker-worker", "summary-indexer", "console")
-SPEC = """
-kind: search
-task_type: parabola
-max_trials: 4
-concurrency: 2
-space:
-  x: {type: uniform, low: 0, high: 1}
-"""
+SPEC = search_spec("parabola", 4)
 SCRIPT = """
 import sys
 from trackside.sdk import Client
@@ -112,7 +106,7 @@ def test_a_clone_of_a_running_installation_has_its_data_its_users_and_its_keys_a
     own: StackFolder, leash: Path, tmp_path: Path
 ) -> None:
     first, clone = StackFolder(own.home), StackFolder(tmp_path / "clone")
-    going = own.submit("going", SPEC.replace("parabola", "curve").replace("4", "1000"))
+    going = own.submit("going", search_spec("curve", 1000))
     backups = [first.json_output("backup", str(tmp_path / "backup")) for _ in range(2)]
     assert [made["runs"] for made in backups] == [1, 2]
     assert backups[1]["records"] > 0  # the search ran meanwhile

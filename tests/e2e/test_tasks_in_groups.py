@@ -173,22 +173,6 @@ def test_one_task_is_stopped_then_the_whole_batch(home: StackFolder) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("text", "code", "said"),
-    [
-        (ALONE.replace("cpu-0", "gpu-9"), "unknown_device", "worker/cpu-0"),
-        (ALONE.replace("fit", "fitt"), "unknown_task_type", "did you mean 'fit'"),
-    ],
-)
-def test_what_nobody_has_is_refused_with_what_there_is(
-    home: StackFolder, text: str, code: str, said: str
-) -> None:
-    (home.path / "refused.yaml").write_text(text)
-    ended = home.run("submit", "refused.yaml")
-    assert ended.returncode == 2 and code in ended.stderr and said in ended.stderr
-
-
-@pytest.mark.long
 def test_the_example_of_a_service_takes_another_version_of_its_model(home: StackFolder) -> None:
     trained, model = home.id("trained"), home.id("digits")
     home.run_ok("submit", str(EXAMPLES / "serve/train.yaml"), "--id", trained, "--wait")

@@ -17,6 +17,17 @@ from trackside.eventlog.settings import StackSettings
 
 Tried = Callable[..., Awaitable[tuple[int, str, str]]]
 Typed = Callable[..., Awaitable[str]]
+NOOP_SEARCH = """
+kind: search
+task_type: noop
+max_trials: {trials}
+concurrency: {at_once}
+seed: 3
+tuner: {{name: random}}
+space:
+  value: {{type: uniform, low: 0, high: 1}}
+  seconds: {{type: constant, value: {seconds}}}
+"""
 BENT = '''
 from trackside.sdk import Task, trial
 
@@ -46,6 +57,17 @@ def addresses(filled: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture
+def store_address(addresses: None, store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the commands find the store of the module, too."""
+    monkeypatch.setenv("TRACKSIDE_STORE", str(store_folder))
 
 
 @dataclass(frozen=True)

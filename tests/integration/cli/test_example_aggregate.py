@@ -1,10 +1,10 @@
 """The example aggregate of the test tree on the command line: it is in the registry, and in no other list."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 
 import pytest
+import pytest_asyncio
 
 from tests.aggregates.registered import repeats_registered
 from tests.aggregates.repeat.messages import StartRepeat
@@ -26,25 +26,21 @@ def registered() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def log() -> MemoryLog:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def log() -> MemoryLog:
     """Returns a log with a repeat of three runs, of which all have finished."""
-
-    async def run() -> MemoryLog:
-        log = await harness.new_log()
-        async with harness.dispatcher(log), harness.fleet(log, lambda parameters: float(parameters["run"])):
-            client = harness.client_of(log)
-            await client.publish(StartRepeat(name="seeds", task_type="noop", times=3), STREAM)
-            await client.wait(STREAM, 60)
-        return log
-
-    return asyncio.run(run())
+    log = await harness.new_log()
+    async with harness.dispatcher(log), harness.fleet(log, lambda parameters: float(parameters["run"])):
+        client = harness.client_of(log)
+        await client.publish(StartRepeat(name="seeds", task_type="noop", times=3), STREAM)
+        await client.wait(STREAM, 60)
+    return log
 
 
-@pytest.fixture(scope="module")
-def filled(log: MemoryLog, module_tables: str) -> str:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def filled(log: MemoryLog, module_tables: str) -> str:
     """Returns a database with the rows of the repeat."""
-    asyncio.run(write_rows(log, module_tables, harness.TOPICS))
+    await write_rows(log, module_tables, harness.TOPICS)
     return module_tables
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli.conftest import Tried, Typed
+from tests.integration.cli.conftest import NOOP_SEARCH, Tried, Typed
 from tests.integration.installed import event_of
 from tests.integration.projections.harness import query
 from tests.polling import poll_until
@@ -26,22 +26,11 @@ from trackside.aggregates.search.messages import (
 from trackside.contracts.tasks import TaskAccepted
 from trackside.eventlog.settings import StackSettings
 
-SPEC = """
-kind: search
-task_type: noop
-max_trials: 9
-seed: 3
-tuner: {name: random}
-space:
-  value: {type: uniform, low: 0, high: 1}
-  seconds: {type: constant, value: SECONDS}
-"""
-
 
 @pytest.fixture(autouse=True)
 def specs(settings: StackSettings, tmp_path: Path) -> None:
-    (tmp_path / "waits.yaml").write_text(SPEC.replace("SECONDS", "3600"))
-    (tmp_path / "ends.yaml").write_text(SPEC.replace("SECONDS", "0").replace("9", "3"))
+    (tmp_path / "waits.yaml").write_text(NOOP_SEARCH.format(trials=9, at_once=1, seconds=3600))
+    (tmp_path / "ends.yaml").write_text(NOOP_SEARCH.format(trials=3, at_once=1, seconds=0))
 
 
 async def begun(settings: StackSettings, search: str, trial: int) -> None:

@@ -1,9 +1,9 @@
 """Models from the command line and from Python: from the artifact of a trial to the version in production."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.command_line import answer, said
 from tests.integration.projections.harness import all_rows, write_rows
@@ -91,28 +91,21 @@ async def published(log: MemoryLog) -> None:
         await client.send(TagModel(version=2, add=["checked"]), MODEL)
 
 
-@pytest.fixture(scope="module")
-def log() -> MemoryLog:
-    async def make() -> MemoryLog:
-        made = await trained()
-        await published(made)
-        return made
-
-    return asyncio.run(make())
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def log() -> MemoryLog:
+    made = await trained()
+    await published(made)
+    return made
 
 
-@pytest.fixture(scope="module")
-def filled(log: MemoryLog, module_tables: str) -> str:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def filled(log: MemoryLog, module_tables: str) -> str:
     """Gives a database with the rows of the log, which a rebuild leaves as they are."""
-
-    async def fill() -> None:
-        await write_rows(log, module_tables, harness.TOPICS)
-        before = await all_rows(module_tables)
-        assert len(before["model_versions"]) == 2
-        await rebuild(log, harness.TOPICS, module_tables, swap=True)
-        assert await all_rows(module_tables) == before
-
-    asyncio.run(fill())
+    await write_rows(log, module_tables, harness.TOPICS)
+    before = await all_rows(module_tables)
+    assert len(before["model_versions"]) == 2
+    await rebuild(log, harness.TOPICS, module_tables, swap=True)
+    assert await all_rows(module_tables) == before
     return module_tables
 
 

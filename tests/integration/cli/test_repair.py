@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli.conftest import Installation, Tried, Typed
+from tests.integration.cli.conftest import NOOP_SEARCH, Installation, Tried, Typed
 from tests.integration.installed import changes
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.commands import RecordDeadLettered
@@ -20,24 +20,12 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.settings import StackSettings
 
-SPEC = """
-kind: search
-task_type: noop
-max_trials: TRIALS
-concurrency: 2
-seed: 3
-tuner: {name: random}
-space:
-  value: {type: uniform, low: 0, high: 1}
-  seconds: {type: constant, value: SECONDS}
-"""
-
 
 @pytest.fixture
 def specs(settings: StackSettings, tmp_path: Path) -> StackSettings:
     """Returns the settings of the installation, with two specs in the current folder."""
-    (tmp_path / "slow.yaml").write_text(SPEC.replace("TRIALS", "6").replace("SECONDS", "1"))
-    (tmp_path / "fast.yaml").write_text(SPEC.replace("TRIALS", "4").replace("SECONDS", "0"))
+    (tmp_path / "slow.yaml").write_text(NOOP_SEARCH.format(trials=6, at_once=2, seconds=1))
+    (tmp_path / "fast.yaml").write_text(NOOP_SEARCH.format(trials=4, at_once=2, seconds=0))
     return settings
 
 

@@ -1,4 +1,4 @@
-"""What `ls` and `show` print of runs, from rows in a real Postgres."""
+"""What `ls` and `show` print of runs, and of a stream that was forgotten, from rows in a real Postgres."""
 
 import asyncio
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.command_line import answer, said
+from tests.integration.projections.test_forgotten_streams import forgotten_log
 from tests.integration.projections.test_views_of_runs import write_run
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
@@ -126,3 +127,16 @@ def test_steps_that_failed_come_first_others_are_counted_and_tasks_that_were_beg
     sections = {section["name"]: section for section in answer(capsys, "report", STREAM)["sections"]}
     assert [task["task_id"] for task in sections["tasks"]["failed"]] == [f"{STREAM}.again.g1"]
     assert len(sections["items"]["finished"]) == 2 and not sections["items"]["failed"]
+
+
+def test_lists_and_pages_show_that_a_stream_was_forgotten(
+    tables: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(write_run(forgotten_log()[0], tables))
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", tables)
+    (line,) = [line for line in said(capsys, "ls").splitlines() if STREAM in line]
+    assert line.split()[2:4] == ["FORGOTTEN", "2/2"]
+    shown = said(capsys, "show", STREAM)
+    assert "FORGOTTEN, was DONE" in shown and "2 trials: 2 SUCCEEDED" in shown
+    for command in (("ls",), ("show", STREAM)):
+        assert '"forgotten": true' in said(capsys, *command, "--json")

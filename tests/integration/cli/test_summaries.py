@@ -1,6 +1,5 @@
 """Jobs, curves and other values from the command line, from rows in Postgres and bytes in a store."""
 
-import asyncio
 import csv
 import io
 import json
@@ -9,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 
 from tests.integration.command_line import answer, said, tried
-from tests.integration.summaries.given import given_tables, items, points
-from tests.integration.summaries.test_items import reported
+from tests.integration.summaries.given import given_tables, items, points, reported
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.cli.render import screen
@@ -28,14 +27,8 @@ LOSSES = [2.0, 1.0, 0.5, 0.25]
 GRAPH = Graph([GraphNode("net/conv", "Conv2D", ["in"], []), GraphNode("in", "Placeholder", [], [])])
 
 
-@pytest.fixture(scope="module")
-def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of the store."""
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
-def filled(module_tables: str, store_folder: Path) -> str:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def filled(module_tables: str, store_folder: Path) -> str:
     """Returns a database with the rows of two tasks and two directories, one of them deleted."""
     store = Store(FileBlobs(store_folder))
     steps = [0, 1, 2]
@@ -53,31 +46,26 @@ def filled(module_tables: str, store_folder: Path) -> str:
         reported(store, "graph", GRAPH, 0, tag="g"),
         reported(store, "hparams", HParams({"lr": 0.1}), 0, tag="h"),
     ]
-
-    async def fill() -> None:
-        async with given_tables(module_tables) as rows:
+    async with given_tables(module_tables) as rows:
+        await rows.write(
+            points(TASK, "loss", LOSSES, stream="digits-1"), items(TASK, *values, stream="digits-1")
+        )
+        await rows.write(points(TASK, "system/cpu", [1.0], first=9, stream="digits-1"))
+        await rows.write(MetricPointsReported(stream="digits-1", task_id=TASK, attempt=1, series=[odd]))
+        await rows.write(points(OTHER, "loss", [4.0, 3.0], stream="digits-1"))
+        for name, time_ms in (("old", 1), ("leaderboard", now_ms() - 60_000), ("leaderboard", now_ms())):
             await rows.write(
-                points(TASK, "loss", LOSSES, stream="digits-1"), items(TASK, *values, stream="digits-1")
+                SummaryUpdaterFailed(name=name, error=f"bad\n{time_ms > 1}", failures=3, time_ms=time_ms)
             )
-            await rows.write(points(TASK, "system/cpu", [1.0], first=9, stream="digits-1"))
-            await rows.write(MetricPointsReported(stream="digits-1", task_id=TASK, attempt=1, series=[odd]))
-            await rows.write(points(OTHER, "loss", [4.0, 3.0], stream="digits-1"))
-            for name, time_ms in (("old", 1), ("leaderboard", now_ms() - 60_000), ("leaderboard", now_ms())):
-                await rows.write(
-                    SummaryUpdaterFailed(name=name, error=f"bad\n{time_ms > 1}", failures=3, time_ms=time_ms)
-                )
-            await rows.directory(HIDDEN, "runs/old", 1, "DELETED")
-            await rows.directory(EMPTY, "runs/new", 2)
-            await rows.write(points(EMPTY, "loss", [9.0, 8.0, 7.0], stream=EMPTY))
-
-    asyncio.run(fill())
+        await rows.directory(HIDDEN, "runs/old", 1, "DELETED")
+        await rows.directory(EMPTY, "runs/new", 2)
+        await rows.write(points(EMPTY, "loss", [9.0, 8.0, 7.0], stream=EMPTY))
     return module_tables
 
 
 @pytest.fixture(autouse=True)
-def where(addresses: None, store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the commands find the store."""
-    monkeypatch.setenv("TRACKSIDE_STORE", str(store_folder))
+def narrow(store_address: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the commands find the store, and draw for 80 columns."""
     monkeypatch.setattr(screen, "WIDTH", 80)
 
 

@@ -1,6 +1,5 @@
 """What is imported from event files is exported again: as event files of the same values, and as tables."""
 
-import asyncio
 import csv
 import math
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from pyarrow import parquet
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -36,6 +36,8 @@ from trackside.summaries.event_files.writing import (
 from trackside.summaries.kinds.registry import KINDS
 from trackside.summary_indexer.watching import records
 from trackside.summary_indexer.watching.packing import ItemPacker
+
+pytestmark = pytest.mark.usefixtures("store_address")
 
 JOB, TASK = "summary-00000000000000cc", "digits-1.1"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x03\x00\x00\x00\x02\x08\x02\x00\x00\x00" + bytes(
@@ -81,31 +83,15 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("runs") / "events.out.tfevents.1.host")
 
 
-@pytest.fixture(scope="module")
-def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of the store."""
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
-def filled(module_tables: str, store_folder: Path, original: Path) -> str:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def filled(module_tables: str, store_folder: Path, original: Path) -> str:
     """Returns a database with the rows of the file, and of a task of two attempts."""
-
-    async def fill() -> None:
-        async with given_tables(module_tables) as rows:
-            await rows.directory(JOB, "run", 1)
-            await index(rows, Store(FileBlobs(store_folder)), original)
-            await rows.write(points(TASK, "loss", [1.0, 2.0, 3.0]), points(TASK, "loss", [9.0], 1, attempt=2))
-            await rows.attempt(TASK, "s", 2, 1)
-
-    asyncio.run(fill())
+    async with given_tables(module_tables) as rows:
+        await rows.directory(JOB, "run", 1)
+        await index(rows, Store(FileBlobs(store_folder)), original)
+        await rows.write(points(TASK, "loss", [1.0, 2.0, 3.0]), points(TASK, "loss", [9.0], 1, attempt=2))
+        await rows.attempt(TASK, "s", 2, 1)
     return module_tables
-
-
-@pytest.fixture(autouse=True)
-def where(addresses: None, store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the commands find the store."""
-    monkeypatch.setenv("TRACKSIDE_STORE", str(store_folder))
 
 
 def test_event_files_have_all_that_was_imported_and_tensorboard_shows_it(

@@ -1,32 +1,22 @@
 """What `ls`, `show`, `tasks`, `devices` and `report` print, from rows in a real Postgres."""
 
-import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
 from tests.integration.command_line import answer, said
-from tests.integration.projections.harness import TOPICS, write_rows
-from tests.unit.projections.given import write_small_history
+from tests.integration.projections.harness import Written
 from trackside.cli.app import call
 from trackside.cli.commands import task_now
-from trackside.eventlog.memory import MemoryLog
 
 pytestmark = pytest.mark.usefixtures("addresses")
 
 
-@pytest.fixture(scope="module")
-def filled(module_tables: str) -> str:
+@pytest.fixture
+def filled(kept: Written) -> str:
     """Returns a database with the rows of three searches and four batches."""
-
-    async def fill() -> None:
-        log = MemoryLog()
-        await write_small_history(log, TOPICS)
-        await write_rows(log, module_tables)
-
-    asyncio.run(fill())
-    return module_tables
+    return kept.dsn
 
 
 def test_batches_are_listed_beside_searches_and_shown_with_their_groups_and_the_state_of_each_task(

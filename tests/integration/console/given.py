@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection
 
-from tests.integration.projections.harness import TOPICS, write_rows
+from tests.integration.projections.harness import TOPICS, log_of, write_rows
 from tests.stack import Servers, database_with_tables, fresh_database
 from trackside.console.live.hub import Hub
 from trackside.console.pages.catalogue import SITE
@@ -19,8 +19,8 @@ from trackside.console.web.application import Pages, make_application
 from trackside.console.web.page import ChartValues, PageRequest
 from trackside.console.web.users import LOCAL_USER, Sessions, User
 from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.log import Log, Outgoing
+from trackside.contracts.topics import Topics
+from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.read_pool import ReadModelsPool
 
@@ -106,20 +106,9 @@ def _parts(pattern: str, path: str) -> dict[str, str] | None:
     return {name[1:-1]: value for name, value in pairs if name.startswith("{")}
 
 
-async def written_log(records: Sequence[Record], topics: Topics = TOPICS) -> MemoryLog:
-    """Returns a log with these records."""
-    log, topic = MemoryLog(), topics.events
-    await log.ensure(topics.shared)
-    for record in records:
-        stream, value = record.envelope.stream, record.message.model_dump_json().encode()
-        outgoing = Outgoing(stream.encode(), value, list(record.envelope.headers.items()))
-        await log.append(topic.name, partition_of(stream, topic.partitions), [outgoing])
-    return log
-
-
 async def browser_of(records: Sequence[Record], dsn: str, topics: Topics = TOPICS) -> Browser:
     """Writes records and their rows, and returns a browser of the console over them."""
-    return await browser_of_log(await written_log(records, topics), dsn, topics)
+    return await browser_of_log(await log_of(records, topics), dsn, topics)
 
 
 async def browser_of_log(log: Log, dsn: str, topics: Topics = TOPICS) -> Browser:

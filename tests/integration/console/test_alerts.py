@@ -1,4 +1,4 @@
-"""The alerts on the home page, as a real Prometheus has them from the rules of the installation."""
+"""The home page: alerts, as a real Prometheus has them from the rules of the installation, and devices."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,10 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.chaos.alerts.prometheus import needs_prometheus, prometheus
-from tests.integration.console.given import Browser
+from tests.integration.console.given import Browser, browser_of_log
+from tests.integration.projections.harness import TOPICS
+from tests.unit.projections.given import HistoryWriter
 from trackside.console.live.alerts import watch_alerts
 from trackside.console.live.hub import Hub
+from trackside.console.pages.home import DEVICES
 from trackside.embedded.ports import free_ports
+from trackside.eventlog.memory import MemoryLog
 
 WITHIN_S = 60
 MINUTE_S = 0.2
@@ -73,3 +77,15 @@ async def test_without_prometheus_the_page_says_which_services_do_not_answer(tab
     hub.state("scheduler", "The scheduler does not answer; <b>it</b> waits")
     page = await browser.page("/")
     assert "The scheduler does not answer; &lt;b&gt;it" in page and "All services answer." not in page
+
+
+async def test_home_shows_the_first_devices_of_a_large_fleet_and_counts_all(tables: str) -> None:
+    log = MemoryLog()
+    history = HistoryWriter(log, TOPICS)
+    await log.ensure(TOPICS.shared)
+    await history.join("here", "one", devices=DEVICES + 7)
+    await history.join("lost", "two", devices=5)
+    await history.lose("lost", "two")
+    page = await (await browser_of_log(log, tables)).page("/")
+    assert f'0<span class="muted">/{DEVICES + 7}</span>' in page
+    assert page.count('class="device"') == DEVICES and "7 more devices" in page

@@ -1,22 +1,19 @@
 """The pages of batches and pipelines, from the rows that real logs lead to."""
 
-import asyncio
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.console.given import Browser, browser_of_log, browsing
-from tests.integration.projections.harness import TOPICS
+from tests.integration.console.given import Browser, browsing
+from tests.integration.projections.harness import Written
 from tests.stack import Servers
 from tests.unit.aggregates.given import react
 from tests.unit.aggregates.pipeline.given import define, do, end, run
 from tests.unit.domain.given import STREAM, Told
-from tests.unit.projections.given import write_small_history
 from trackside.aggregates.pipeline.messages import CancelPipelineRuns
 from trackside.aggregates.pipeline.schedule_messages import CreateSchedule
 from trackside.console.web.page import PageNotFound
-from trackside.eventlog.memory import MemoryLog
 
 PIPELINE = f"/experiments/{STREAM}"
 
@@ -46,14 +43,9 @@ def pipelines(stack: Servers) -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def batches(module_tables: str) -> Browser:
-    async def write() -> Browser:
-        log = MemoryLog()
-        await write_small_history(log, TOPICS)
-        return await browser_of_log(log, module_tables)
-
-    return asyncio.run(write())
+@pytest.fixture
+def batches(kept: Written) -> Browser:
+    return Browser(kept.dsn, kept.log)
 
 
 async def test_a_pipeline_shows_its_runs_schedules_versions_and_a_form_with_the_parameters_of_the_newest(
@@ -65,7 +57,6 @@ async def test_a_pipeline_shows_its_runs_schedules_versions_and_a_form_with_the_
     assert 'name="text:schedule.cron" type="text" value="0 6 * * *"' in page, "a schedule is edited in place"
     assert "trackside.update-schedule.v1" in page
     assert f'href="{PIPELINE}/versions/2"' in page and f'href="{PIPELINE}/versions/1"' in page
-    page = await pipelines.page(PIPELINE)
     assert 'name="number:parameters.seed" type="number" step="1" value="7"' in page
     assert '<option value="&lt;b&gt;slow&lt;/b&gt;"' in page
     assert "<script>alert(1)" not in page

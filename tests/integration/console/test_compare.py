@@ -1,8 +1,7 @@
 """The page that compares, over rows of searches and tasks."""
 
-import asyncio
-
 import pytest
+import pytest_asyncio
 
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
@@ -21,21 +20,15 @@ def task(job_id: str, rate: float, losses: dict[int, float]) -> GivenJob:
     )
 
 
-@pytest.fixture(scope="module")
-def browser(module_tables: str) -> Browser:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(module_tables: str) -> Browser:
     """Returns a browser over two searches of three trials, and two tasks with curves."""
-
-    async def write() -> None:
-        for search_id, found in (("first", (3.0, 1.0, 2.0)), ("second", (5.0, 4.0, 0.5))):
-            trials = [
-                GivenTrial({"x": value}, value, ended_ms=1_000 * at) for at, value in enumerate(found, 1)
-            ]
-            await write_search(module_tables, search_id, trials)
-        async with opened_database(module_tables) as opened:
-            jobs = [task("batch.1", 0.1, {0: 1.0, 10: 0.5}), task("batch.2", 0.2, {0: 2.0, 5: 0.1})]
-            await write_jobs(opened, jobs)
-
-    asyncio.run(write())
+    for search_id, found in (("first", (3.0, 1.0, 2.0)), ("second", (5.0, 4.0, 0.5))):
+        trials = [GivenTrial({"x": value}, value, ended_ms=1_000 * at) for at, value in enumerate(found, 1)]
+        await write_search(module_tables, search_id, trials)
+    async with opened_database(module_tables) as opened:
+        jobs = [task("batch.1", 0.1, {0: 1.0, 10: 0.5}), task("batch.2", 0.2, {0: 2.0, 5: 0.1})]
+        await write_jobs(opened, jobs)
     return Browser(module_tables)
 
 

@@ -1,6 +1,5 @@
 """Files that users take away: artifacts from the store, and all trials of a search."""
 
-import asyncio
 import csv
 import io
 import tarfile
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import pytest_asyncio
 
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
@@ -45,17 +45,13 @@ def store(tmp_path: Path) -> Store:
     return open_store(StoreSettings(store=str(tmp_path / "store")))
 
 
-@pytest.fixture(scope="module")
-def rows(module_tables: str) -> str:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rows(module_tables: str) -> str:
     """Returns a database with a task, to which tests add artifacts of different names."""
-
-    async def write() -> None:
-        async with opened_database(module_tables) as opened:
-            fields = {"stream": "batch", "task_type": "t", "name": "", "state": "ended", "ending": "finished"}
-            await write_jobs(opened, [GivenJob("batch.1", {**fields, "started_ms": 1, "ended_ms": 2})])
-        await query(module_tables, "UPDATE tasks SET trace_id = $1", TRACE)
-
-    asyncio.run(write())
+    async with opened_database(module_tables) as opened:
+        fields = {"stream": "batch", "task_type": "t", "name": "", "state": "ended", "ending": "finished"}
+        await write_jobs(opened, [GivenJob("batch.1", {**fields, "started_ms": 1, "ended_ms": 2})])
+    await query(module_tables, "UPDATE tasks SET trace_id = $1", TRACE)
     return module_tables
 
 

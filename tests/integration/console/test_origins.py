@@ -1,12 +1,11 @@
 """Reruns and forks next to what they were made from."""
 
-import asyncio
 from collections.abc import Mapping
 
-import pytest
+import pytest_asyncio
 
-from tests.integration.console.given import Browser, browser_of, written_log
-from tests.integration.projections.harness import TOPICS, query
+from tests.integration.console.given import Browser, browser_of
+from tests.integration.projections.harness import TOPICS, log_of, query
 from tests.unit.domain.given import Told, received, spec
 from trackside.aggregates.run.messages import RunCopy, RunStarted
 from trackside.aggregates.search.messages import Origin, SearchStarted, TrialSuggested
@@ -38,18 +37,13 @@ def told() -> Told:
     return found
 
 
-@pytest.fixture(scope="module")
-def browser(module_tables: str) -> Browser:
-    async def write() -> Browser:
-        found = await browser_of(told().records, module_tables)
-        ended = (
-            "UPDATE trackside.trials SET status = 'SUCCEEDED', value = $2 WHERE search_id = $1 AND trial = 0"
-        )
-        for search, value in ((OLD, 0.5), (NEW, 0.75)):
-            await query(module_tables, ended, search, value)
-        return found
-
-    return asyncio.run(write())
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(module_tables: str) -> Browser:
+    found = await browser_of(told().records, module_tables)
+    ended = "UPDATE trackside.trials SET status = 'SUCCEEDED', value = $2 WHERE search_id = $1 AND trial = 0"
+    for search, value in ((OLD, 0.5), (NEW, 0.75)):
+        await query(module_tables, ended, search, value)
+    return found
 
 
 async def test_a_fork_says_of_what_it_is_one_and_what_changed(browser: Browser) -> None:
@@ -94,7 +88,7 @@ async def test_the_beginning_of_a_run_says_what_it_was_made_from() -> None:
     log_of_run = Told()
     log_of_run.tell(received(1, command_type="trackside.start-pipeline-run.v1"), stream="run")
     log_of_run.tell(begun, stream="run")
-    log = await written_log(log_of_run.records)
+    log = await log_of(log_of_run.records)
     partition = partition_of("run", TOPICS.events.partitions)
     found = await read_origin(log, TOPICS, "run", partition, 0, 1)
     assert found == RecordedOrigin("rerun", "before", 9)

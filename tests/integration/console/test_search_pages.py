@@ -1,18 +1,23 @@
-"""The page of a search with its assessor's verdicts and its commands, and both as marks in its charts."""
+"""The page of a search with its assessor's verdicts and its commands, and both as marks in its charts.
 
-import asyncio
+Also the page of one that was forgotten.
+"""
+
 import json
 from collections.abc import Mapping
 
-import asyncpg
 import numpy as np
 import pytest
+import pytest_asyncio
 
-from tests.integration.console.given import Browser
+from tests.integration.console.given import Browser, browser_of
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
 from tests.integration.projections.given_trials import GivenTrial, write_search
-from tests.unit.domain.given import spec
+from tests.integration.projections.harness import query
+from tests.integration.projections.test_forgotten_streams import forgotten_log
+from tests.unit.domain.given import STREAM, spec
 from trackside.console.pages.searches.marks import MOST_STOPS
+from trackside.console.web.page import PageNotFound
 from trackside.projections.postgres import database as opened_database
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -25,24 +30,15 @@ INSERT INTO trackside.commands (stream_id, command_id, command_type, status, mes
 """
 
 
-async def execute(dsn: str, statement: str, *values: object) -> None:
-    """Executes a statement."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(statement, *values)
-    finally:
-        await connection.close()
-
-
 async def given(dsn: str, name: str, stopped: int, given_spec: Mapping[str, object]) -> None:
     """Writes a search of two trials that succeeded at 1,000 and 4,000 ms, and some stopped from 2,000 on."""
     trials = [GivenTrial({"x": 1}, 3.0, ended_ms=1_000), GivenTrial({"x": 2}, 1.0, ended_ms=4_000)]
     trials += [GivenTrial({"x": 3}, 9.5, "EARLY_STOPPED", ended_ms=2_000 + at) for at in range(stopped)]
     await write_search(dsn, name, trials)
-    await execute(
+    await query(
         dsn, "UPDATE trackside.searches SET spec = $1 WHERE search_id = $2", json.dumps(given_spec), name
     )
-    await execute(dsn, "UPDATE trackside.trials SET objective_values = ARRAY[value], last_step = 7")
+    await query(dsn, "UPDATE trackside.trials SET objective_values = ARRAY[value], last_step = 7")
     fields = {"stream": name, "task_type": "t", "name": "", "state": "ended", "ending": "cancelled"}
     times = {"started_ms": 1, "ended_ms": 2}
     losses = {"loss": {1: {0: 1.0, 1_500: 0.5, 3_000: 0.4}}}
@@ -50,22 +46,18 @@ async def given(dsn: str, name: str, stopped: int, given_spec: Mapping[str, obje
         jobs = [GivenJob(f"{name}.{n}", {**fields, **times}, metrics=losses) for n in range(len(trials))]
         await write_jobs(opened, jobs)
     by_assessor = "UPDATE trackside.tasks SET stop_reason = 'assessor' WHERE task_id NOT SIMILAR TO '%.(0|1)'"
-    await execute(dsn, by_assessor)
+    await query(dsn, by_assessor)
 
 
-@pytest.fixture(scope="module")
-def browser(module_tables: str) -> Browser:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(module_tables: str) -> Browser:
     """Returns a browser over a search whose assessor stopped a trial, one of many, and one without."""
-
-    async def write() -> None:
-        dsn, assessed = module_tables, {**SPEC, "assessor": ASSESSOR}
-        await given(dsn, "s", 1, assessed)
-        await given(dsn, "many", 100, assessed)
-        await given(dsn, "plain", 0, {**SPEC, "space": SPACE})
-        await execute(dsn, _COMMAND, "one", "trackside.pause-search.v1", "accepted", None, HOSTILE, 1_200)
-        await execute(dsn, _COMMAND, "two", "trackside.resume-search.v1", "refused", HOSTILE, "ann", 1_300)
-
-    asyncio.run(write())
+    dsn, assessed = module_tables, {**SPEC, "assessor": ASSESSOR}
+    await given(dsn, "s", 1, assessed)
+    await given(dsn, "many", 100, assessed)
+    await given(dsn, "plain", 0, {**SPEC, "space": SPACE})
+    await query(dsn, _COMMAND, "one", "trackside.pause-search.v1", "accepted", None, HOSTILE, 1_200)
+    await query(dsn, _COMMAND, "two", "trackside.resume-search.v1", "refused", HOSTILE, "ann", 1_300)
     return Browser(module_tables)
 
 
@@ -112,3 +104,10 @@ async def test_of_many_stops_one_mark_is_for_those_of_a_span(browser: Browser) -
 
 async def test_the_axes_of_logarithmic_parameters_are_logarithmic(browser: Browser) -> None:
     assert (await browser.chart("/data/searches/plain/trials")).meta["log"] == ["x"]
+
+
+async def test_the_page_of_a_forgotten_stream_says_that_it_was_and_why(tables: str) -> None:
+    browser = await browser_of(forgotten_log()[0], tables)
+    said = r"was forgotten on .* \(search DONE, 2 trials ended\): a person has asked for it"
+    with pytest.raises(PageNotFound, match=said):
+        await browser.page(f"/experiments/{STREAM}")

@@ -1,9 +1,9 @@
 """The page of selected experiments, and filters that stay in the addresses of the list."""
 
-import asyncio
 import json
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_trials import write_search
@@ -22,24 +22,20 @@ FROM searches AS first, generate_series(1, 59) AS n
 HOSTILE = "<script>alert(1)</script>"
 
 
-@pytest.fixture(scope="module")
-def browser(module_tables: str) -> Browser:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(module_tables: str) -> Browser:
     """Returns a browser over 60 searches with tags: the second has ended, and the third is archived."""
-
-    async def write() -> None:
-        await write_search(module_tables, "s00", [])
-        await query(module_tables, COPIES)
-        dumped = json.dumps(spec().model_dump(mode="json"))
-        await query(module_tables, "UPDATE searches SET spec = $1", dumped)
-        ended = "UPDATE searches SET status = 'DONE', ended_ms = 9 WHERE search_id = 's01'"
-        await query(module_tables, ended)
-        await query(
-            module_tables,
-            """INSERT INTO stream_labels (stream_id, kind, tags, note, archived, changed_ms)
-            SELECT search_id, 'search', ARRAY['red', 'a&b'], '', search_id = 's02', 1 FROM searches""",
-        )
-
-    asyncio.run(write())
+    await write_search(module_tables, "s00", [])
+    await query(module_tables, COPIES)
+    dumped = json.dumps(spec().model_dump(mode="json"))
+    await query(module_tables, "UPDATE searches SET spec = $1", dumped)
+    ended = "UPDATE searches SET status = 'DONE', ended_ms = 9 WHERE search_id = 's01'"
+    await query(module_tables, ended)
+    await query(
+        module_tables,
+        """INSERT INTO stream_labels (stream_id, kind, tags, note, archived, changed_ms)
+        SELECT search_id, 'search', ARRAY['red', 'a&b'], '', search_id = 's02', 1 FROM searches""",
+    )
     return Browser(module_tables)
 
 

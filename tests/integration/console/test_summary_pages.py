@@ -1,9 +1,9 @@
 """The pages and charts of summaries, over the rows of jobs."""
 
-import asyncio
 import json
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
@@ -30,8 +30,8 @@ def image(step: int) -> ReportedItem:
     return ReportedItem(kind="image", tag=HOSTILE, step=step, time_ms=step, body=body, **blob)
 
 
-@pytest.fixture(scope="module")
-def browser(module_tables: str) -> Browser:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(module_tables: str) -> Browser:
     """Returns a browser over two jobs with curves, and values of several kinds in the first one."""
     rows = [
         GivenJob("one", reported={"lr": 0.1, "opt": "adam"}, metrics={"loss": {1: {0: 1.0, 10: 0.5}}}),
@@ -45,13 +45,9 @@ def browser(module_tables: str) -> Browser:
         image(20),
     ]
     report = SummaryItemsReported(stream="one", task_id="one", attempt=1, items=items)
-
-    async def write() -> None:
-        async with opened_database(module_tables) as opened:
-            await write_jobs(opened, rows)
-            await opened.transaction(lambda connection: write_metrics(connection, rows_of([report])))
-
-    asyncio.run(write())
+    async with opened_database(module_tables) as opened:
+        await write_jobs(opened, rows)
+        await opened.transaction(lambda connection: write_metrics(connection, rows_of([report])))
     return Browser(module_tables)
 
 

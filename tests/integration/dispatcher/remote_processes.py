@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +36,14 @@ from trackside.sdk.signing import Signer
 TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
 
 
-@dataclass(frozen=True)
-class ExchangeTopics:
-    """The topics of remote tuners, or of remote assessors, and the type of their answers."""
-
-    requests: Topic
-    answers: Topic
-    answer: bytes
-
-
 class RemoteProcess:
     """A remote tuner or assessor that a test controls, and the search that uses it."""
 
-    def __init__(self, log: KafkaLog, publisher: Publisher, topics: ExchangeTopics) -> None:
-        self.log, self.publisher, self.topics = log, publisher, topics
-        self._reader = log.reader({(topics.requests.name, n): 0 for n in range(topics.requests.partitions)})
+    def __init__(
+        self, log: KafkaLog, publisher: Publisher, requests: Topic, answers: Topic, answer: bytes
+    ) -> None:
+        self.log, self.publisher, self._answers, self._answer = log, publisher, answers.name, answer
+        self._reader = log.reader({(requests.name, n): 0 for n in range(requests.partitions)})
         self._requests: list[Record] = []
         self.search = new_id("remote")
 
@@ -76,14 +68,14 @@ class RemoteProcess:
         headers = [
             ("ce_specversion", b"1.0"),
             ("ce_id", new_id().encode()),
-            ("ce_type", self.topics.answer),
+            ("ce_type", self._answer),
             ("ce_source", b"test"),
         ]
         value = body if isinstance(body, bytes) else json.dumps(body).encode()
         record = Outgoing(self.search.encode(), value, headers)
         if signer is not None:
-            record = signer.signed(record, self.topics.answers.name)
-        await self.log.publish(self.topics.answers.name, 2, record)
+            record = signer.signed(record, self._answers)
+        await self.log.publish(self._answers, 2, record)
 
     async def event(self, kind: type[Found], number: int = 1) -> Found:
         """Waits for the n-th event of a kind in the search."""
@@ -93,9 +85,8 @@ class RemoteProcess:
         """Asserts that an answer becomes a dead letter with a code, and stops nobody."""
         await self.publisher.assert_well()  # answers count from where the dispatcher began to read
         await self.answer(answer)
-        topic = self.topics.answers.name
         letter = await self.publisher.dead_letter(
-            lambda letter: letter.source.topic == topic and letter.code == code
+            lambda letter: letter.source.topic == self._answers and letter.code == code
         )
         assert letter.message
         await self.publisher.assert_well()
@@ -117,7 +108,7 @@ class RemoteTuner(RemoteProcess):
     def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteTuner":
         """Returns a tuner for the dispatcher under test."""
         requests, answers = dispatcher.topics.suggestion_requests, dispatcher.topics.suggestions
-        return cls(log, publisher, ExchangeTopics(requests, answers, b"trackside.answer-suggestion.v1"))
+        return cls(log, publisher, requests, answers, b"trackside.answer-suggestion.v1")
 
     async def begin(self, **tuner: Any) -> None:
         """Starts a search that uses it."""
@@ -137,7 +128,7 @@ class RemoteAssessor(RemoteProcess):
     def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteAssessor":
         """Returns an assessor for the dispatcher under test."""
         requests, answers = dispatcher.topics.assessment_requests, dispatcher.topics.assessments
-        return cls(log, publisher, ExchangeTopics(requests, answers, b"trackside.answer-assessment.v1"))
+        return cls(log, publisher, requests, answers, b"trackside.answer-assessment.v1")
 
     async def begin(self, trials: int = 1, **assessor: Any) -> None:
         """Starts a search that uses it, and its first trials."""

@@ -6,12 +6,12 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.dispatcher.users_package import advisor
 from trackside.dispatcher.advice.advisor_process import (
     AdviceFailed,
     AdvisorClosed,
@@ -44,7 +44,8 @@ for line in sys.stdin:
         print("not json", flush=True)
     print(json.dumps({"id": request["id"], "result": request["ops"]}), flush=True)
 """
-ECHO_ARGV = [sys.executable, "-c", ECHO]
+process = advisor("tuner")
+echo = advisor("echo", [sys.executable, "-c", ECHO])
 
 
 def ended(number: int, value: float) -> EndedItem:
@@ -53,20 +54,6 @@ def ended(number: int, value: float) -> EndedItem:
 
 def op(name: str) -> list[AdvisorOp]:
     return [{"op": name}]
-
-
-@pytest.fixture
-async def process() -> AsyncIterator[AdvisorProcess]:
-    process = AdvisorProcess("tuner")
-    yield process
-    await process.close()
-
-
-@pytest.fixture
-async def echo() -> AsyncIterator[AdvisorProcess]:
-    process = AdvisorProcess("echo", ECHO_ARGV)
-    yield process
-    await process.close()
 
 
 def expected(trials: int) -> list[dict[str, Any] | None]:
@@ -128,9 +115,8 @@ async def test_an_answer_that_was_never_used_is_forgotten(process: AdvisorProces
     assert await tuner.suggest("s", SETUP, history, 1) is not None
 
 
-async def test_each_item_of_a_history_is_sent_once() -> None:
-    process = AdvisorProcess("echo", ECHO_ARGV)
-    tuner = TunerClient(process)
+async def test_each_item_of_a_history_is_sent_once(echo: AdvisorProcess) -> None:
+    tuner = TunerClient(echo)
     history: list[HistoryItem] = []
     sent = []
     for number in range(4):
@@ -138,7 +124,6 @@ async def test_each_item_of_a_history_is_sent_once() -> None:
         sent.append([o["op"] for o in ops])
         history += [("suggested", number, {}), ended(number, 1.0)]
     assert sent == [["open", "ask"], *[["restore", "tell", "ask"]] * 3]
-    await process.close()
 
 
 async def test_a_long_history_is_recalled_in_lines_of_bounded_size(process: AdvisorProcess) -> None:
@@ -188,23 +173,21 @@ async def test_an_advisor_that_dies_or_babbles_fails_one_request_only(
     assert await fine == op("fine")
 
 
-async def test_a_cancelled_request_leaves_no_answer_for_the_next_one() -> None:
-    process = AdvisorProcess("echo", ECHO_ARGV)
-    await process.start()
+async def test_a_cancelled_request_leaves_no_answer_for_the_next_one(echo: AdvisorProcess) -> None:
+    await echo.start()
     asked = asyncio.Event()
 
     def hang(_generation: int) -> list[AdvisorOp]:
         asked.set()
         return op("hang")
 
-    task = asyncio.create_task(process.request("s", hang))
+    task = asyncio.create_task(echo.request("s", hang))
     await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await process.request("s", op("fine")) == op("fine")
-    assert process.backlog == 0
-    await process.close()
+    assert await echo.request("s", op("fine")) == op("fine")
+    assert echo.backlog == 0
 
 
 async def test_the_backlog_counts_what_waits_and_answers_keep_their_order(echo: AdvisorProcess) -> None:
@@ -290,12 +273,6 @@ time.sleep(600)
         assert '"result":null' in reply
         watch = os.pidfd_open(int(pid))
         process.kill()
-        wait_readable(watch)
-    os.close(watch)
-    os.close(reading)
-    os.close(writing)
-
-
-def wait_readable(descriptor: int) -> None:
-    readable, _, _ = select.select([descriptor], [], [], 60)
-    assert readable, "the advisor outlived its parent"
+        assert select.select([watch], [], [], 60)[0], "the advisor outlived its parent"
+    for descriptor in (watch, reading, writing):
+        os.close(descriptor)

@@ -3,19 +3,11 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.domain.given import (
-    Told,
-    assigned,
-    begun,
-    report,
-    search_running,
-    submitted,
-    suggested,
-)
+from tests.integration.dispatcher.users_package import advisor
+from tests.unit.domain.given import Told, assigned, begun, report, search_running, submitted, suggested
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.state import FeedRow
@@ -30,13 +22,7 @@ from trackside.eventlog.background import Background
 ASSESSOR = {"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}}
 SETUP = {"assessor": ASSESSOR, "direction": "maximize", "seed": 7}
 ROWS: list[FeedRow] = [(trial, step, (trial * 37 % 20) / 20) for step in range(9) for trial in range(20)]
-
-
-@pytest.fixture
-async def process() -> AsyncIterator[AdvisorProcess]:
-    process = AdvisorProcess("assessor")
-    yield process
-    await process.close()
+process = advisor("assessor")
 
 
 async def verdicts(

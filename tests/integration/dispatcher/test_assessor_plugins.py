@@ -1,13 +1,11 @@
 """An assessor of a user's own package: found by its entry point, asked in a real process, not trusted."""
 
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.users_package import installed_package
+from tests.integration.dispatcher.users_package import advisor, installed_package
 from tests.unit.aggregates.given import CAPABILITIES, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
 from trackside.aggregates.search.state import FeedRow
@@ -54,20 +52,8 @@ class Floor:
 ROWS: list[FeedRow] = [(0, 0, 0.5), (1, 0, 0.05), (0, "SUCCEEDED", 0.8), (2, 0, 0.3), (3, 0, 0.45)]
 
 
-@pytest.fixture(autouse=True)
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Installs the package for this process and its children."""
-    with installed_package(
-        tmp_path, monkeypatch, "flooring", PACKAGE, "[trackside.assessors]\nfloor = flooring:Floor\n"
-    ):
-        yield
-
-
-@pytest.fixture
-async def process() -> AsyncIterator[AdvisorProcess]:
-    process = AdvisorProcess("own-assessor")
-    yield process
-    await process.close()
+package = installed_package("flooring", PACKAGE, "[trackside.assessors]\nfloor = flooring:Floor\n")
+process = advisor("own-assessor")
 
 
 def setup(direction: str = "maximize", name: str = "floor") -> dict[str, Any]:

@@ -3,23 +3,20 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.causes import check_causes
-from tests.integration.installed import prepared, variables_of
-from tests.service_processes import ServiceProcess, service_process
+from tests.integration.installed import processes
+from tests.service_processes import ServiceProcess
 from tests.stack import Servers
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandRefused
-from trackside.contracts.fleet import WorkerJoined
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import number_of
@@ -75,22 +72,16 @@ tasks:
 """
 
 
-@dataclass(frozen=True)
-class Running:
-    """Services that run, and the folder of the tasks."""
-
-    settings: StackSettings
-    folder: Path
-    services: dict[str, ServiceProcess]
+TUNER: dict[str, Any] = {"name": "tpe", "options": {"n_startup_trials": 1}}
+Running = tuple[StackSettings, Mapping[str, ServiceProcess]]
 
 
 class Installation:
     """Services that run, their log, and the state of a search as this test folds it."""
 
     def __init__(self, running: Running, log: KafkaLog) -> None:
-        self.settings, self.services, self.log = running.settings, running.services, log
+        (self.settings, self.services), self.log = running, log
         self.stream = new_id("several")
-        self.gate = running.folder / f"{self.stream}.0"
         self.streams = Streams(AGGREGATES)
         self.records: list[Record] = []
         self.applied: list[Message] = []
@@ -99,19 +90,11 @@ class Installation:
         self._reader = log.reader({place: 0})
 
     async def start(self, **changed: Any) -> None:
-        """Starts the search, once the worker has joined."""
-        topics = self.settings.topics
-        reader = self.log.reader({(topics.fleet.name, 0): 0})
-        joined = False
-        async with asyncio.timeout(60):
-            while not joined:
-                found = [decode(entry) for entry in await reader.read(1.0)]
-                joined = any(each and isinstance(each.message, WorkerJoined) for each in found)
-        await reader.close()
+        """Starts the search."""
         wanted = {"task_type": "several", "space": SPACE, "max_trials": 4, "seed": 7, **changed}
         command = StartSearch.model_validate(wanted)
         record = RecordWriter("publisher", "test").single(self.stream, command, message_id="c-1")
-        await self.log.publish(topics.commands.name, 1, record)
+        await self.log.publish(self.settings.topics.commands.name, 1, record)
 
     async def until(self, true: Callable[[Stream], bool]) -> Stream:
         """Folds the log until something is so."""
@@ -134,46 +117,41 @@ class Installation:
 
 
 @pytest.fixture(scope="module")
-def running(
-    stack: Servers, module_tables: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
-    settings, folder = prepared(stack, module_tables), tmp_path_factory.mktemp("services")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("services")
     for name, text in (("several.py", TASKS), ("program.py", PROGRAM), ("catalogue.yaml", CATALOGUE)):
         (folder / name).write_text(text)
-    known = {
-        **variables_of(settings),
-        "TRACKSIDE_WORKER_ID": "w1",
-        "TRACKSIDE_WORKER_CATALOGUE": str(folder / "catalogue.yaml"),
-        "TRACKSIDE_WORKER_DATA_DIR": str(folder / "worker"),
-        "TRACKSIDE_WORKER_PRELOAD": "",
-        "TRACKSIDE_SCHEDULER_RESEND_S": "0.5",
-    }
-    with ExitStack() as entered:
-        names = ("dispatcher", "scheduler", "worker")
-        services = {name: entered.enter_context(service_process(name, known, folder)) for name in names}
-        yield Running(settings, folder, services)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(stack: Servers, module_tables: str, folder: Path) -> Iterator[Running]:
+    resend = {"TRACKSIDE_SCHEDULER_RESEND_S": "0.5"}
+    with processes(stack, module_tables, folder, folder / "catalogue.yaml", **resend) as running:
+        yield running
 
 
 @pytest.fixture
 async def place(running: Running) -> AsyncIterator[Installation]:
-    async with KafkaLog(running.settings.kafka_bootstrap, "test") as log:
+    async with KafkaLog(running[0].kafka_bootstrap, "test") as log:
         yield Installation(running, log)
 
 
 @pytest.fixture
-def gate(place: Installation) -> Path:
+def gate(place: Installation, folder: Path) -> Path:
     """Gives a pipe at which the first task waits before it asks for its second set."""
-    os.mkfifo(place.gate)
-    return place.gate
+    os.mkfifo(gate := folder / f"{place.stream}.0")
+    return gate
 
 
-def suggested_alone(count: int) -> list[dict[str, Any] | None]:
-    """Gives what the tuner suggests for as many trials, each told before the next is asked for."""
-    memory = make_tuner(SPACE, {"name": "tpe", "options": {"n_startup_trials": 1}}, 7, "maximize")
-    found = []
-    for number in range(count):
-        found.append(memory.ask(number))
-        memory.tell(number, "complete", (found[-1] or {})["x"])
+def tried_alone(stream_id: str) -> list[tuple[Any, float | None, str]]:
+    """Gives what the tuner suggests for four trials, each told before the next is asked for, as `tried`."""
+    memory = make_tuner(SPACE, TUNER, 7, "maximize")
+    found: list[tuple[Any, float | None, str]] = []
+    for number in range(4):
+        parameters = memory.ask(number) or {}
+        memory.tell(number, "complete", parameters["x"])
+        found.append((parameters, parameters["x"], f"{stream_id}.0"))
     return found
 
 
@@ -188,12 +166,9 @@ def tried(stream: Stream) -> list[tuple[Any, float | None, str]]:
 async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
     place: Installation, task_type: str
 ) -> None:
-    await place.start(
-        task_type=task_type, tuner={"name": "tpe", "options": {"n_startup_trials": 1}}, direction="maximize"
-    )
+    await place.start(task_type=task_type, tuner=TUNER, direction="maximize")
     stream = await place.until(lambda found: found.closed)
-    expected = [(found, (found or {})["x"], f"{place.stream}.0") for found in suggested_alone(4)]
-    assert tried(stream) == expected, "as if each had a task of its own"
+    assert tried(stream) == tried_alone(place.stream), "as if each had a task of its own"
     assert [number_of(task.part, "trial") for task in stream.tasks.values()] == [3]
     [task] = stream.tasks.values()
     assert (len(task.attempts), task.withheld, task.requested, task.taken) == (1, True, 4, 4)
@@ -209,7 +184,7 @@ async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
 async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answered_the_same(
     place: Installation, gate: Path
 ) -> None:
-    await place.start(tuner={"name": "tpe", "options": {"n_startup_trials": 1}}, direction="maximize")
+    await place.start(tuner=TUNER, direction="maximize")
     await place.heard(MetricReported)
     place.services["dispatcher"].kill()
     await asyncio.to_thread(gate.write_text, json.dumps("go on"))
@@ -222,7 +197,7 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     place.services["dispatcher"].restart()
     place.services["scheduler"].start()
     stream = await place.until(lambda found: found.closed)
-    assert tried(stream) == [(found, (found or {})["x"], f"{place.stream}.0") for found in suggested_alone(4)]
+    assert tried(stream) == tried_alone(place.stream)
     assert [len(task.attempts) for task in stream.tasks.values()] == [1]
     assert (await verify_topics(place.log, place.settings.topics, stream=place.stream)).findings == []
 

@@ -18,7 +18,6 @@ from trackside.aggregates.search.messages import SearchEnded
 from trackside.aggregates.search.state import Search, search_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
-from trackside.eventlog.memory import MemoryLog
 
 TRIALS, IN_FLIGHT, SEEDS = 100, 4, 5
 TUNERS = ("tpe", "random")
@@ -62,11 +61,6 @@ async def searched(problem: Problem, tuner: str, seed: int) -> Search:
     await harness.start_search(log, "s", **asked, max_trials=TRIALS, concurrency=IN_FLIGHT)
     async with harness.dispatcher(log), harness.fleet(log, problem.value, IN_FLIGHT, last=TRIALS):
         await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
-    return await folded(log)
-
-
-async def folded(log: MemoryLog) -> Search:
-    """Gives the search that a log has."""
     streams = Streams(AGGREGATES)
     for entry in await harness.written(log):
         record = decode(entry)

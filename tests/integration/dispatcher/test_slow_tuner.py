@@ -3,11 +3,8 @@
 It thinks until a gate is opened, and that is only opened when the log has the ends that must not wait for it.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-
-import pytest
 
 from tests.integration.dispatcher.users_package import installed_package
 from tests.unit.dispatcher import harness
@@ -36,11 +33,7 @@ class Slow:
 """
 
 
-@pytest.fixture(autouse=True)
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Installs the package for this process and its children."""
-    with installed_package(tmp_path, monkeypatch, "slow", PACKAGE, "[trackside.tuners]\nslow = slow:Slow\n"):
-        yield
+package = installed_package("slow", PACKAGE, "[trackside.tuners]\nslow = slow:Slow\n")
 
 
 def ends(stream: str, record: Record) -> bool:

@@ -3,13 +3,11 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.users_package import installed_package
+from tests.integration.dispatcher.users_package import advisor, installed_package
 from tests.unit.domain.given import search_running
 from trackside.aggregates.search.advice_messages import SuggestionFailed
 from trackside.aggregates.search.builtin_tuners import check_tuner
@@ -17,11 +15,7 @@ from trackside.aggregates.search.failure_policies import TunerFailure
 from trackside.aggregates.search.messages import Tuner
 from trackside.aggregates.search.space import RandInt
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
-from trackside.dispatcher.advice.advisor_process import (
-    AdviceFailed,
-    AdvisorDied,
-    AdvisorProcess,
-)
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorDied, AdvisorProcess
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import HistoryItem
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
@@ -94,18 +88,8 @@ class Faulty(Climber):
 NAMED = "[trackside.tuners]\nclimber = climbing:Climber\nfaulty = climbing:Faulty\ntpe = climbing:Faulty\n"
 
 
-@pytest.fixture(autouse=True)
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Installs the package for this process and its children."""
-    with installed_package(tmp_path, monkeypatch, "climbing", PACKAGE, NAMED):
-        yield tmp_path
-
-
-@pytest.fixture
-async def process() -> AsyncIterator[AdvisorProcess]:
-    process = AdvisorProcess("own-tuner")
-    yield process
-    await process.close()
+package = installed_package("climbing", PACKAGE, NAMED)
+process = advisor("own-tuner")
 
 
 def setup(name: str = "climber", **options: Any) -> dict[str, Any]:

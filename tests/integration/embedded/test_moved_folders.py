@@ -14,6 +14,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.integration.embedded.installation import as_root
 from tests.integration.embedded.test_stack import WITHOUT_SERVERS
 from tests.polling import poll_until_sync
 from trackside.artifacts.opening import open_store
@@ -28,9 +29,6 @@ from trackside.embedded.processes import is_alive
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
 
-as_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="not root, whose Postgres runs as another user: run the tests as root as well"
-)
 ROWS_ALONE = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
 WHOLE = stack.StackOptions(setup=[[sys.executable, "-m", "trackside.cli.setup"]], durable=False)
 TOPICS = Topics()

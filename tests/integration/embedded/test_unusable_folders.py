@@ -1,37 +1,25 @@
 """A folder in which no stack can run is refused by one sentence, which says why and what to do."""
 
 import os
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.full_disk import public_folder
+from tests.small_disk import small_disk
 from trackside.cli.app import call
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError
 
-Mount = Callable[[str], Path]
 ROWS_ALONE = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
 
 
 @pytest.fixture
-def mount() -> Iterator[Mount]:
-    """Mounts small file systems in memory; skips the test where that is not allowed."""
-    with ExitStack() as mounted:
-
-        def mount_one(options: str) -> Path:
-            folder = Path(mounted.enter_context(tempfile.TemporaryDirectory(prefix="trackside-disk-")))
-            command = ["mount", "-t", "tmpfs", "-o", f"mode=0711,{options}", "tmpfs", str(folder)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-            mounted.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=True)
-            return folder
-
-        yield mount_one
+def public() -> Iterator[Path]:
+    with public_folder() as folder:
+        yield folder
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -98,38 +86,40 @@ def test_a_current_folder_that_was_removed_is_named(
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_file_system_that_is_read_only_is_refused(
-    is_there: bool, mount: Mount, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    is_there: bool, public: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = mount("size=1m")
-    monkeypatch.chdir(place)
-    if is_there:
-        (place / ".trackside").mkdir()
-    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
-    assert "Read-only file system; start it in a folder of your own" in refusal(capsys, "up")
+    with small_disk(public, "1m") as disk:
+        monkeypatch.chdir(disk.folder)
+        if is_there:
+            (disk.folder / ".trackside").mkdir()
+        disk.make_writable(writable=False)
+        assert "Read-only file system; start it in a folder of your own" in refusal(capsys, "up")
 
 
 @pytest.mark.parametrize(
     "inodes", [3, *(pytest.param(inodes, marks=pytest.mark.long) for inodes in (1, 2, 6, 9))]
 )
 def test_a_file_system_without_a_free_inode_is_refused(
-    inodes: int, mount: Mount, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    inodes: int, public: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(mount(f"nr_inodes={inodes}"))
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
-    assert "No space left on device; make room there" in refusal(capsys, "up")
+    with small_disk(public, "1g", inodes):
+        monkeypatch.chdir(public)
+        assert "No space left on device; make room there" in refusal(capsys, "up")
 
 
-def test_what_initdb_prints_on_a_full_disk_goes_to_the_log(mount: Mount) -> None:
-    home = mount("size=2m") / ".trackside"
-    with pytest.raises(StackError) as caught:
-        stack.start(home, ROWS_ALONE)
-    (line,) = str(caught.value).splitlines()
-    log = home / "logs" / "postgres.log"
-    assert "initdb: FATAL:  could not write to file" in line
-    assert line.endswith(f"No space left on device; all that it printed is in {log}")
-    assert len(log.read_text().splitlines()) > 5
-    assert log.stat().st_mode & 0o077 == 0
-    assert [path.name for path in (home / "postgres" / "server").iterdir()] == ["used.lock"]
+def test_what_initdb_prints_on_a_full_disk_goes_to_the_log(public: Path) -> None:
+    home = public / ".trackside"
+    with small_disk(public, "2m"):
+        with pytest.raises(StackError) as caught:
+            stack.start(home, ROWS_ALONE)
+        (line,) = str(caught.value).splitlines()
+        log = home / "logs" / "postgres.log"
+        assert "initdb: FATAL:  could not write to file" in line
+        assert line.endswith(f"No space left on device; all that it printed is in {log}")
+        assert len(log.read_text().splitlines()) > 5
+        assert log.stat().st_mode & 0o077 == 0
+        assert [path.name for path in (home / "postgres" / "server").iterdir()] == ["used.lock"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root, who may act as another user")

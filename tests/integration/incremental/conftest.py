@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.artifacts.conftest import S3Server, s3_server
-from tests.integration.worker.conftest import gate, harness, on_kafka, store
+from tests.integration.worker.conftest import gate, harness, missing_store, on_kafka, store
 
-__all__ = ["gate", "harness", "on_kafka", "store"]
+__all__ = ["gate", "harness", "missing_store", "on_kafka", "store"]
 
 
 @pytest.fixture(scope="package")

@@ -1,17 +1,15 @@
 """The built-in task that copies models, run by a real worker: its results, and the codes of its errors."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.integration.artifacts.conftest import SECRET_KEY, S3Server
-from tests.integration.worker.given import SHARES, worker_with
+from tests.integration.worker.given import SHARES, shared_worker
 from tests.integration.worker.harness import WorkerHarness, settings_for
-from trackside.artifacts.opening import open_store
-from trackside.artifacts.settings import StoreSettings
+from tests.integration.worker.saved import put
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
@@ -22,20 +20,20 @@ MODEL = b"weights of a model"
 pytestmark = SHARES
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def worker(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerHarness]:
-    folder = tmp_path_factory.mktemp("shared")
-    (folder / "store").mkdir()
+worker = shared_worker(lambda folder: settings_for(folder / "worker"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def credentials(s3: S3Server) -> Iterator[None]:
+    """Has the worker find the credential of the server."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TRACKSIDE_STORE", str(folder / "store"))
         patched.setenv("TRACKSIDE_CREDENTIALS", str(s3.folder / "credentials.toml"))
-        async with worker_with(settings_for(folder / "worker")) as harness:
-            yield harness
+        yield
 
 
 @pytest.fixture(name="model")
 def _model(worker: WorkerHarness) -> ArtifactReference:
-    return open_store(StoreSettings(store=str(worker.data_dir.parent / "store"))).put(MODEL)
+    return put(worker.data_dir.parent / "store", MODEL)
 
 
 async def copied(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest_asyncio
 
 from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
 from tests.integration.worker.harness import Gate, WorkerHarness, alive, of
-from tests.integration.worker.test_inputs import put
+from tests.integration.worker.saved import blob, put
 from tests.polling import poll_until
 from trackside.artifacts.cache import Cache
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
@@ -169,9 +170,7 @@ async def test_the_host_keeps_the_live_model_and_the_one_before(tmp_path: Path, 
         bad = service.named(12, put(store, b"{factor}"))
         assert not (await service.update(11, bad)).ok
         await poll_until(partial(keeps, cache, {digests[0], *digests[9:]}))
-        for path in (store / "blobs").rglob("*"):
-            if path.is_file():
-                path.unlink()
+        await asyncio.to_thread(shutil.rmtree, store / "blobs")
         assert (await service.update(12, versions[9])).ok
         assert (await service.ask(5))["version"] == 10
         await service.stop()
@@ -248,7 +247,7 @@ async def test_each_window_reports_counts_and_stores_and_appends_hard_examples(
     assert ready.detail["hard"] == 2
     await service.stop()
     saved = of(await service.harness.events_so_far("a"), ArtifactSaved)
-    lines = [line for each in saved for line in content(service.store, each).splitlines()]
+    lines = [line for each in saved for line in blob(service.store, each).read_text().splitlines()]
     assert [json.loads(line) for line in lines] == [
         {
             "inputs": inputs,
@@ -278,10 +277,6 @@ async def test_the_window_that_is_open_when_a_service_is_stopped_is_reported(ser
     (saved,) = of(said, ArtifactSaved)
     (ended,) = of(said, AttemptEnded)
     assert saved.metadata["examples"] == 2 and said.index(last) < said.index(ended)
-
-
-def content(store: Path, saved: ArtifactSaved) -> str:
-    return (store / "blobs" / "sha256" / saved.sha256[:2] / saved.sha256).read_text()
 
 
 async def test_after_a_kill_the_next_attempt_serves_what_it_was_told_last(service: Serving) -> None:

@@ -6,19 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.incremental.harness import (
-    acknowledged,
-    problem,
-    said,
-    seen_up_to,
-    watch,
-)
+from tests.integration.incremental.harness import acknowledged, problem, said, seen_up_to, watch
 from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
-from tests.integration.worker.harness import WorkerHarness, of
+from tests.integration.worker.harness import WorkerHarness
 from tests.unit.incremental.given import end_of
 from trackside.contracts.fleet import CHECK_ARTIFACTS, COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
-from trackside.contracts.instructions import TaskReady
-from trackside.contracts.tasks import AttemptEnd, TaskRefused
+from trackside.contracts.tasks import AttemptEnd
 
 LONG_S = 3_600.0
 """Looks at the file so seldom that only the file system can say that it has grown."""
@@ -26,7 +19,7 @@ SHOWING = "say(result={name: value for name, value in os.environ.items() if 'CRE
 
 
 pytestmark = SHARES
-worker = shared_types({"sleeps": TaskType("print(os.getpid(), flush=True)\ntime.sleep(600)\n")})
+worker = shared_types({"other": TaskType()})
 
 
 def of_file(path: Path, **more: Any) -> dict[str, Any]:
@@ -41,7 +34,7 @@ def append(path: Path, octets: bytes) -> None:
 async def test_every_worker_has_the_tasks_of_trackside_whatever_its_catalogue(harness: WorkerHarness) -> None:
     joined = await harness.joined()
     assert {CHECK_ARTIFACTS, WATCH_DATASET, WRITE_MANIFEST, COPY_MODEL} == set(joined.built_in)
-    assert joined.task_types == ["sleeps"]
+    assert joined.task_types == ["other"]
 
 
 async def test_a_watcher_says_how_far_its_dataset_has_grown_until_it_is_stopped(
@@ -134,22 +127,3 @@ async def test_only_tasks_of_trackside_get_the_path_of_the_credentials(
         found = await problem(harness, command)
         assert found["code"] == "credential_missing"
         assert f"add the table [moto] to {credentials}" in found["message"]
-
-
-async def test_a_watcher_is_a_service_and_a_manifest_is_none(harness: WorkerHarness) -> None:
-    more: dict[str, Any] = {"device_ids": [], "device": "host"}
-    assert (await harness.refused("a", task_type=WATCH_DATASET, **more)).code == "service_expected"
-    refused = await harness.refused("b", task_type=WRITE_MANIFEST, service=True, **more)
-    assert refused.code == "not_a_service"
-
-
-async def test_a_watcher_runs_next_to_a_full_slot(harness: WorkerHarness, tmp_path: Path) -> None:
-    path = tmp_path / "data.txt"
-    append(path, b"a\n")
-    sleeping = await harness.run("b", task_type="sleeps")
-    assert await harness.output("b", bool)
-    command = await watch(harness, of_file(path))
-    await seen_up_to(harness, command, 1)
-    assert not of(await harness.events_so_far("a"), TaskRefused)
-    assert of(await harness.events_so_far("a"), TaskReady)
-    await harness.stop(sleeping)

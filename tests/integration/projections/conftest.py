@@ -1,4 +1,4 @@
-"""Fixtures: reads of the module's database, a Postgres that may be killed."""
+"""Fixtures: an empty log, reads of the module's database, a Postgres that may be killed."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -6,7 +6,13 @@ import pytest
 
 from tests.integration.projections.postgres_server import KillablePostgres, remove_postgres, start_postgres
 from tests.stack import fresh_database
+from trackside.eventlog.memory import MemoryLog
 from trackside.projections.read_pool import ReadModelsPool
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    return MemoryLog()
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.summary.messages import task_job_id
+from trackside.contracts.artifacts import artifact_source
 from trackside.contracts.summaries import MetricPointsReported, ReportedItem, Series, SummaryItemsReported
+from trackside.projections.artifacts import ArtifactRows, ArtifactUseRows
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
 from trackside.projections.migrate import migrate
-from trackside.projections.postgres import Connection, Database
+from trackside.projections.postgres import Connection, Database, copy
 from trackside.summaries.event_files.values import HParams
 from trackside.summaries.kinds.hparams import HPARAMS
 
@@ -102,6 +104,28 @@ async def write_jobs(database: Database, jobs: Iterable[GivenJob]) -> None:
         await write_metrics(connection, rows_of(message for job in given for message in messages_of(job)))
 
     await database.transaction(write)
+
+
+async def write_artifacts(
+    connection: Connection,
+    saved: Iterable[tuple[str, str, str]],
+    used: Iterable[tuple[str, str, str, str]],
+) -> None:
+    """Writes artifacts: task, name and digest; and inputs, with the task that saved each, or nothing.
+
+    The first input was submitted at 6 ms.
+    """
+    rows: list[tuple[object, ...]] = [
+        (0, at, "s", task, None, 1, 1, at, name, 1, "file", f"store:{digest}", digest, 9, "", None, "{}", at)
+        for at, (task, name, digest) in enumerate(saved)
+    ]
+    await copy(connection, "artifacts", ArtifactRows.table.columns, rows)
+    rows = []
+    for at, (task, name, digest, of) in enumerate(used):
+        source = artifact_source("s", of, name, 1) if of else ""
+        uri = f"store:{digest}"
+        rows.append((0, at, "input", name, "s", task, uri, digest, 9, "", source, None, None, 6 + at))
+    await copy(connection, "artifact_uses", ArtifactUseRows.table.columns, rows)
 
 
 @asynccontextmanager

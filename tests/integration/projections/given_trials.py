@@ -46,7 +46,8 @@ async def write_search(
     """Writes a search whose trials have the numbers 0, 1 and so on, into tables that may be missing."""
     async with opened_database(dsn) as opened:
         await opened.transaction(migrate)
-    await insert(dsn, _SEARCH, [(search_id, direction, len(trials), json.dumps({"objectives": objectives}))])
+    spec = json.dumps({"objectives": objectives} if objectives else {})
+    await insert(dsn, _SEARCH, [(search_id, direction, len(trials), spec)])
     await write_trials(dsn, search_id, trials)
 
 

@@ -207,6 +207,14 @@ async def append(log: Log, topics: Topics, records: Iterable[Record]) -> None:
         await log.append(topics.events.name, partition_of(stream, topics.events.partitions), [outgoing])
 
 
+async def log_of(records: Iterable[Record], topics: Topics = TOPICS) -> MemoryLog:
+    """Returns a log in memory with these records."""
+    log = MemoryLog()
+    await log.ensure(topics.shared)
+    await append(log, topics, records)
+    return log
+
+
 async def events_of(log: Log, topics: Topics = TOPICS) -> list[Record]:
     """Returns all records of the events topic of a log in memory."""
     reader = log.reader({(topics.events.name, at): 0 for at in range(topics.events.partitions)})

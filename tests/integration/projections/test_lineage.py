@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.integration.projections.given_jobs import GivenJob, write_jobs
-from trackside.contracts.artifacts import artifact_source
+from tests.integration.projections.given_jobs import GivenJob, write_artifacts, write_jobs
 from trackside.contracts.summaries import ReportedItem, SummaryItemsReported
-from trackside.projections.artifacts import ArtifactRows, ArtifactUseRows
+from trackside.projections.artifacts import ArtifactUseRows
 from trackside.projections.job_search.search import JobSearch, search_jobs
 from trackside.projections.lineage import JobLineage, lineage
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
-from trackside.projections.postgres import Connection, copy
+from trackside.projections.postgres import copy
 from trackside.projections.postgres import database as opened_database
 from trackside.projections.read_pool import ReadModelsPool
 from trackside.projections.summaries.chosen import ChosenJobs, read_jobs
@@ -45,26 +44,11 @@ VALUES
 """
 
 
-async def write_artifacts(connection: Connection) -> None:
-    saved = [
-        (0, at, "s", task, None, 1, 1, at, name, 1, "file", f"store:{digest}", digest, 9, "", None, "{}", at)
-        for at, (task, name, digest) in enumerate(SAVED)
-    ]
-    await copy(connection, "artifacts", ArtifactRows.table.columns, saved)
-    used = []
-    for at, (task, name, digest, of) in enumerate(USED):
-        source = artifact_source("s", of, name, 1) if of else ""
-        used.append(
-            (0, at, "input", name, "s", task, f"store:{digest}", digest, 9, "", source, None, None, at)
-        )
-    await copy(connection, "artifact_uses", ArtifactUseRows.table.columns, used)
-    await connection.execute(MODEL)
-
-
 @pytest.fixture
 async def written(tables: str) -> str:
     async with opened_database(tables) as opened:
-        await opened.transaction(write_artifacts)
+        await opened.transaction(lambda connection: write_artifacts(connection, SAVED, USED))
+        await opened.transaction(lambda connection: connection.execute(MODEL))
     return tables
 
 

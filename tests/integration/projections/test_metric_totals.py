@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from tests.integration.projections.harness import insert, query, write_points
+from tests.integration.summaries.given import ATTEMPT
 from tests.integration.summaries.given import points as reported
 from trackside.contracts.summaries import (
     ItemArtifact,
@@ -22,12 +23,6 @@ from trackside.projections.postgres import Connection
 from trackside.projections.postgres import database as opened_database
 
 COUNTED = ("SELECT * FROM metric_totals ORDER BY series", "SELECT * FROM summary_briefs ORDER BY job_id")
-ATTEMPT = """
-INSERT INTO trackside.attempts
-    (task_id, stream_id, attempt, placement, adopted_by, device_ids, behind, status, reserved_memory_bytes,
-     reserved_cuda_memory_bytes, interrupts, resumed_step, leftovers)
-VALUES ($1, 's', $2, 1, '{}', '{}', false, 'EXITED', 0, 0, 0, $3, '{}')
-"""
 SERIES = "INSERT INTO trackside.metric_series VALUES ($1, 's', $2, $3, $4)"
 POINT = "INSERT INTO trackside.metric_points VALUES ($1, $2, 0, 0.5)"
 NUMBERS = [0.1, 0.2, 0.3, -1e300, 1e300, 5e-324, 1 / 3, 1e-7, 123456.789, None]
@@ -127,8 +122,9 @@ async def test_a_point_says_what_it_is_if_it_is_not_finite(tables: str) -> None:
 
 
 async def test_points_count_below_the_step_that_a_later_attempt_resumed_at(tables: str) -> None:
-    rows = [("resumed", 1, None), ("resumed", 2, 2), ("anew", 1, None), ("anew", 2, None)]
-    await insert(tables, ATTEMPT, [*rows, ("silent", 1, None), ("silent", 2, None)])
+    resumed_steps = {("resumed", 2): 2}
+    attempts = [(task, attempt) for task in ("resumed", "anew", "silent") for attempt in (1, 2)]
+    await insert(tables, ATTEMPT, [(task, "s", at, resumed_steps.get((task, at))) for task, at in attempts])
     series = [("resumed", 1, "loss"), ("anew", 1, "loss"), ("silent", 1, "loss"), ("anew", 2, "loss")]
     series += [("silent", 2, "system/memory_bytes"), ("resumed", 1, "system/memory_bytes")]
     await insert(tables, SERIES, [(number, *given) for number, given in enumerate(series)])

@@ -28,12 +28,7 @@ PATIENCE_S = 400
 """The process has the lowest priority: beside other tests it imports what it needs slowly."""
 
 
-async def first_written(log: KafkaLog, topics: Topics) -> Mapping[int, int]:
-    """Runs the schedule of a service at the end of the log, until its first process has ended."""
-    return await first_written_at(await log.ends(topics.events.name), topics)
-
-
-async def first_written_at(ends: Mapping[int, int], topics: Topics) -> Mapping[int, int]:
+async def first_written(ends: Mapping[int, int], topics: Topics) -> Mapping[int, int]:
     """Runs the schedule of a service at these offsets, until its first process has ended."""
     positions = {(topics.events.name, partition): end for partition, end in ends.items()}
     done: asyncio.Future[Mapping[int, int]] = asyncio.get_running_loop().create_future()
@@ -65,7 +60,8 @@ async def test_a_process_writes_the_snapshots_that_are_due(
     place = topics.events.name, partition_of("one", topics.events.partitions)
     async with KafkaLog(stack.kafka_bootstrap, "test") as log:
         await write_small_history(log, topics)
-        written = await first_written(log, topics)
+        ends = await log.ends(topics.events.name)
+        written = await first_written(ends, topics)
         store = open_past_store(folder, tables)
         positions = await store.positions(place)
         assert written[place[1]] == positions[-1] + 10
@@ -73,7 +69,7 @@ async def test_a_process_writes_the_snapshots_that_are_due(
         past = await state_at(await find_stream(log, topics, "one", PastReader(store)))
         assert dump(past.stream) == dump(plain.stream)
         assert past.cached > 0
-        assert await first_written(log, topics) == written
+        assert await first_written(ends, topics) == written
         assert await store.positions(place) == positions
 
 
@@ -83,7 +79,7 @@ async def test_a_process_that_cannot_write_ends_and_the_service_continues(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("TRACKSIDE_PAST_FOLDER", str(tmp_path / "file" / "past"))
-    assert await first_written_at({3: 20}, Topics()) == {}
+    assert await first_written({3: 20}, Topics()) == {}
 
 
 @pytest.mark.long

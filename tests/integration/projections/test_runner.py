@@ -1,8 +1,7 @@
-"""The runner against a real Postgres: rows, positions, rivals, and a server that dies."""
+"""The runner against a real Postgres: rows, also of reports without effect, positions, rivals."""
 
 import asyncio
-
-import pytest
+from typing import Any
 
 from tests.integration.projections.harness import (
     TOPICS,
@@ -13,9 +12,10 @@ from tests.integration.projections.harness import (
     rows_of_the_whole_log,
     running_projections,
 )
-from tests.unit.projections.given import HistoryWriter, search_decisions, write_small_history
+from tests.unit.projections.given import WORKER, HistoryWriter, search_decisions, write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.contracts.tasks import MetricReported
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams, dump
 from trackside.eventlog.memory import MemoryLog
@@ -24,11 +24,6 @@ from trackside.projections.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
 OWNERS = ("dispatcher", "scheduler", "summary-indexer")
-
-
-@pytest.fixture
-async def log() -> MemoryLog:
-    return MemoryLog()
 
 
 async def test_rows_say_what_the_log_says(log: MemoryLog, tables: str) -> None:
@@ -167,3 +162,45 @@ async def test_dead_letters_that_are_gone_stop_nothing(tables: str) -> None:
     report = await rebuild(log, TOPICS, tables)
     assert report.equal
     assert report.rows == {"dead_letters": 2}
+
+
+async def stray(history: HistoryWriter, stream: str, **fields: Any) -> None:
+    known = {"attempt": 1, "placement": 1, "kind": "PERIODICAL", "step": 0, "value": 0.5}
+    report = MetricReported.model_validate({**known, **fields})
+    await history.append(stream, [WORKER.single(stream, report)])
+
+
+async def test_d16_d30_reports_without_effect_are_kept_with_their_reason(tables: str) -> None:
+    log = MemoryLog()
+    history = await write_small_history(log, TOPICS)
+    strays: list[tuple[str, dict[str, Any], str]] = [
+        ("one", {"task_id": "one.0"}, "late"),
+        ("nobody", {"task_id": "nobody.0"}, "orphan"),
+        ("open", {"task_id": "open.9"}, "orphan"),
+        ("open", {"task_id": "open.0", "step": 2**70, "value": None, "non_finite": "inf"}, "late"),
+    ]
+    async with running_projections(log, tables, *OWNERS) as rows:
+        for stream, fields, _ in strays[:2]:
+            await stray(history, stream, **fields)
+        await rows.caught_up()
+    for stream, fields, _ in strays[2:]:
+        await stray(history, stream, **fields)
+    begun = [decision for at, decision in enumerate(search_decisions("mid", reports=4)) if at < 12]
+    for decision in begun:
+        await history.append("mid", decision)
+    await stray(history, "mid", task_id="mid.0", kind="FINAL", step=4, value=9.0)
+    await stray(history, "mid", task_id="mid.0", kind="FINAL", step=4, value=7.0)
+    await stray(history, "mid", task_id="mid.0", attempt=2)
+    await stray(history, "mid", task_id="mid.0", step=1)
+    async with running_projections(log, tables, *OWNERS) as rows:
+        await rows.caught_up()
+    found = await query(
+        tables, 'SELECT task_id, reason FROM dashboards.uncounted_metrics ORDER BY stream_id, "offset"'
+    )
+    expected = [(fields["task_id"], reason) for _, fields, reason in strays]
+    expected += [("mid.0", "repeat"), ("mid.0", "stale"), ("mid.0", "repeat")]
+    assert sorted(found) == sorted(expected)
+    assert await query(tables, "SELECT objective FROM tasks WHERE task_id = 'mid.0'") == [(9.0,)]
+    odd = "SELECT step, value, non_finite FROM uncounted_metrics WHERE task_id = 'open.0'"
+    assert await query(tables, odd) == [(2**63 - 1, None, "inf")]
+    assert (await rebuild(log, TOPICS, tables)).equal

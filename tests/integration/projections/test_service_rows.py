@@ -46,11 +46,6 @@ ENDS: dict[str, tuple[str, Callable[..., Awaitable[Any]]]] = {
 }
 
 
-@pytest.fixture
-async def log() -> MemoryLog:
-    return MemoryLog()
-
-
 async def waits(rows: RunningProjections) -> bool:
     return bool(rows.wait_reasons)
 

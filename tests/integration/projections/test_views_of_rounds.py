@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.projections.harness import Written, append, given_rows, query, write_rows
+from tests.integration.projections.harness import Written, append, given_rows, log_of, query, write_rows
 from tests.stack import Servers
 from tests.unit.aggregates.rounds.given import BETTER, DATASET_ID, JOB, MODEL, JobLog
 from trackside.aggregates.rounds.messages import RollbackModel
@@ -14,7 +14,6 @@ from trackside.contracts.topics import Topics
 from trackside.domain.display.view import QueriedRows
 from trackside.domain.table import ViewRow
 from trackside.domain.task import Task
-from trackside.eventlog.memory import MemoryLog
 from trackside.projections.reads import open_read_models
 from trackside.replay.rebuild.rebuild import rebuild
 
@@ -148,13 +147,11 @@ async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
 
 
 async def test_a_page_says_why_a_service_is_not_ready(tables: str) -> None:
-    job, log = JobLog(), MemoryLog()
+    job = JobLog()
     job.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
     job.end(task_of(job, "serve"), error="ValueError")
     view = IncrementalJobView()
-    await log.ensure(ONE_PARTITION.shared)
-    await append(log, ONE_PARTITION, job.records)
-    await write_rows(log, tables, ONE_PARTITION)
+    await write_rows(await log_of(job.records, ONE_PARTITION), tables, ONE_PARTITION)
     row, queried = await shown(view, tables)
     (task,) = {each["task_id"] for each in queried["inference_services"]}
     said = dict(view.facts(row, queried))["api.1"]

@@ -10,6 +10,7 @@ from tests.integration.projections.harness import (
     Written,
     append,
     given_rows,
+    log_of,
     query,
     write_points,
     write_rows,
@@ -21,7 +22,6 @@ from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import ApproveGate, RetryFailedSteps
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd
-from trackside.eventlog.memory import MemoryLog
 from trackside.replay.rebuild.rebuild import rebuild
 
 RETRIED = """
@@ -56,10 +56,7 @@ def eventful() -> RunLog:
 
 
 async def write_run(records: Sequence[Record], dsn: str) -> None:
-    log = MemoryLog()
-    await log.ensure(TOPICS.shared)
-    await append(log, TOPICS, records)
-    await write_rows(log, dsn)
+    await write_rows(await log_of(records), dsn)
 
 
 @pytest.fixture(scope="module")

@@ -1,42 +1,32 @@
 """What dashboards read of searches beside their rows: the best so far, and what parameters explain."""
 
-import json
 from random import Random
 
 import pytest
 import pytest_asyncio
 
+from tests.integration.projections.given_trials import GivenTrial, write_search
 from tests.integration.projections.harness import insert, query
-
-SEARCH = """
-INSERT INTO trackside.searches VALUES
-    ($1, '', 'DONE', 't', 'tpe', NULL, $2, 9, 1, 'default', 1, 0, 0, NULL, NULL, NULL, 0, 1, '', '', '{}')
-"""
-TRIAL = """
-INSERT INTO trackside.trials
-    (search_id, trial, task_id, status, source, space_version, value, parameters, suggested_ms, ended_ms,
-     report_steps, report_values)
-VALUES ($1, $2, $3, $4, 'algorithm', 1, $5, $6, 0, $7, '{}', '{}')
-"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def written(module_tables: str) -> str:
     """Returns a database with two searches that have the same trials and look for the other end."""
-    random, trials = Random(7), list[tuple[object, ...]]()
-    searches = [("up", "maximize"), ("down", "minimize"), ("many", "maximize")]
-    for search, _ in searches[:2]:
-        for at, value in enumerate([3.0, float("nan"), 1.0, 4.0, None, 1.5]):
-            status = "FAILED" if value is None else "SUCCEEDED"
-            trials.append((search, at, f"{search}.{at}", status, value, json.dumps({"x": 1}), 100 - at))
+    random = Random(7)
+    trials = [
+        GivenTrial({"x": 1}, value, "FAILED" if value is None else "SUCCEEDED", 100 - at)
+        for at, value in enumerate([3.0, float("nan"), 1.0, 4.0, None, 1.5])
+    ]
+    await write_search(module_tables, "up", trials, "maximize")
+    await write_search(module_tables, "down", trials)
+    trials = []
     for at in range(200):
         x, kind = random.uniform(0, 1), random.choice("ab")
         given = {"x": x, "idle": random.uniform(0, 1), "kind": kind, "sub": {"_name": kind, "n": at}}
         given["set"] = {"of": kind}
         value = x**2 + (0.2 if kind == "a" else 0)
-        trials.append(("many", at, f"many.{at}", "SUCCEEDED", value, json.dumps(given), at))
-    await insert(module_tables, SEARCH, searches)
-    await insert(module_tables, TRIAL, trials)
+        trials.append(GivenTrial(given, value, ended_ms=at))
+    await write_search(module_tables, "many", trials, "maximize")
     return module_tables
 
 

@@ -14,8 +14,6 @@ import pytest
 from tests.integration.replay.backed_up_log import Given
 from tests.polling import poll_until
 from tests.small_disk import small_disk
-from tests.stack import Servers
-from tests.unit.projections.given import write_small_history
 from tests.warm_commands import COMMAND
 from trackside.artifacts.blobs import blob_path
 from trackside.artifacts.file_blobs import FileBlobs
@@ -25,7 +23,6 @@ from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.source_files import SourceFile
 from trackside.cli.app import call
 from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_topics import times_of
 from trackside.replay.transfer.backup_blobs import check_blobs
 from trackside.replay.transfer.backup_files import MANIFEST, check_runs, read_manifest
@@ -64,13 +61,16 @@ class Commands:
         return found
 
     async def run(self, *arguments: str) -> Any:
-        """Runs a command that succeeds; returns what it printed."""
-        assert await self._call(*arguments, "--json") == 0
-        return json.loads(self._capsys.readouterr().out)
+        """Runs a command that succeeds with --json; returns what it printed."""
+        return json.loads(await self.output(*arguments, "--json"))
 
-    async def fail(self, *arguments: str) -> str:
-        """Runs a command that fails; returns its message."""
-        assert await self._call(*arguments) == 1
+    async def output(self, *arguments: str) -> str:
+        assert await self._call(*arguments) == 0
+        return self._capsys.readouterr().out
+
+    async def fail(self, *arguments: str, code: int = 1) -> str:
+        """Runs a command that fails with an exit code; returns its message."""
+        assert await self._call(*arguments) == code
         return self._capsys.readouterr().err
 
     async def _call(self, *arguments: str) -> int:
@@ -181,52 +181,26 @@ async def test_a_store_that_is_full_during_a_restore_has_whole_artifacts_and_get
         assert second.blobs() == first.blobs()
 
 
-async def _begin(given: Given) -> None:
-    await given.log.ensure(given.topics.shared)
-    await write_small_history(given.log, given.topics)
-
-
-def test_an_installation_is_backed_up_and_restored_with_its_artifacts_by_commands(
-    stack: Servers,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+async def test_an_installation_is_backed_up_and_restored_with_its_artifacts_by_commands(
+    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second, folder = (tmp_path / name for name in ("first", "second", "backup"))
-    for store in (first, second):
-        store.mkdir()
-    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
-    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
-    monkeypatch.setenv("TRACKSIDE_STORE", str(first))
-    monkeypatch.chdir(tmp_path)
-    weights = open_store(StoreSettings(store=str(first))).put(b"weights")
-
-    async def with_log(work: str) -> None:
-        async with KafkaLog(stack.kafka_bootstrap, client_id="backup-test") as log:
-            given = Given(log, stack.kafka_bootstrap, Topics(prefix=topic_prefix), folder)
-            await (_begin(given) if work == "begin" else given.delete_topics())
-
-    def output(*arguments: str, code: int = 0) -> str:
-        assert call(arguments) == code
-        captured = capsys.readouterr()
-        return captured.out if code == 0 else captured.err
-
-    add = ("backup", str(folder))
-    asyncio.run(with_log("begin"))
-    made = json.loads(output(*add, "--json"))
+    first, second = (Commands(given, tmp_path / name, capsys) for name in ("first", "second"))
+    weights = open_store(StoreSettings(store=str(tmp_path / "first"))).put(b"weights")
+    folder = given.folder / "new"
+    add, restore = ("backup", str(folder)), ("restore", str(folder))
+    made = await first.run(*add)
     assert (made["runs"], made["file"], made["blobs"], made["gaps"]) == (1, "000001.jsonl.gz", 1, [])
-    assert "nothing is new since" in output(*add)
-    assert "has artifacts: leave out --without-artifacts" in output(*add, "--without-artifacts", code=2)
-    assert "replay_target_live" in output("restore", str(folder), code=1)
-    asyncio.run(with_log("delete"))
-    monkeypatch.setenv("TRACKSIDE_STORE", str(second))
+    assert "nothing is new since" in await first.output(*add)
+    said = await first.fail(*add, "--without-artifacts", code=2)
+    assert "has artifacts: leave out --without-artifacts" in said
+    assert "replay_target_live" in await first.fail(*restore)
+    await given.delete_topics()
     blob = folder / blob_path(weights.sha256)
     blob.chmod(0o600)
     blob.write_bytes(b"damaged")
-    assert "file_damaged" in output("restore", str(folder), code=1)
+    assert "file_damaged" in await second.fail(*restore)
     blob.write_bytes(b"weights")
-    restored = json.loads(output("restore", str(folder), "--json"))
+    restored = await second.run(*restore)
     assert restored["records"] == restored["written"] == made["records"]
-    assert open_store(StoreSettings(store=str(second))).verify(weights) == "ok"
-    assert "another_installation" not in output(*add)
+    assert open_store(StoreSettings(store=str(tmp_path / "second"))).verify(weights) == "ok"
+    assert "another_installation" not in await second.output(*add)

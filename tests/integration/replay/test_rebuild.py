@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.cli.test_repair import foreign
 from tests.integration.projections.harness import TOPICS, Written, all_rows, query, running_projections
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.cli.app import call
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
@@ -26,16 +26,6 @@ from trackside.replay.transfer.backup import add_to_backup
 from trackside.replay.transfer.backup_files import check_runs
 from trackside.replay.transfer.backup_log import BackupLog
 from trackside.summary_indexer.validation import decode_summaries
-
-UNKNOWN = [
-    ("ce_specversion", b"1.0"),
-    ("ce_id", b"of-a-newer-release"),
-    ("ce_type", b"trackside.trial-cloned.v1"),
-    ("ce_source", b"trackside/dispatcher/next"),
-    ("ce_time", b"2026-11-24T18:14:39Z"),
-    ("ce_partitionkey", b"open"),
-    ("content-type", b"application/json"),
-]
 
 
 async def index_points(log: MemoryLog, dsn: str) -> None:
@@ -209,7 +199,7 @@ def test_a_backup_is_checked_by_a_command_without_any_installation(
     assert "no stream is parked; nothing found in" in lines[-1]
 
     place = (Topics().events.name, partition_of("open", 12))
-    asyncio.run(log.append(*place, [Outgoing(b"open", b"{}", UNKNOWN)]))
+    asyncio.run(log.append(*place, [foreign("open", b"trackside.trial-cloned.v1")]))
     asyncio.run(add_to_backup(log, Topics(), folder))
     assert call((*command, "--json")) == 1
     said = json.loads(capsys.readouterr().out)

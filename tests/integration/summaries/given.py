@@ -2,14 +2,22 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem, Series, SummaryItemsReported
+from trackside.artifacts.store import Store
+from trackside.contracts.summaries import (
+    ItemArtifact,
+    MetricPointsReported,
+    ReportedItem,
+    Series,
+    SummaryItemsReported,
+)
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import Reported, rows_of
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import Connection, Database
 from trackside.projections.postgres import database as opened_database
+from trackside.summaries.kinds.registry import KINDS
 
 T = TypeVar("T")
 TABLES = "metric_series, metric_points, metric_totals, summary_items, summary_briefs, " + (
@@ -75,6 +83,17 @@ def points(
     steps = list(range(first, first + len(values)))
     series = Series(tag=tag, steps=steps, times_ms=[1_000 * step for step in steps], values=list(values))
     return MetricPointsReported(stream=stream, task_id=job, attempt=attempt, series=[series])
+
+
+def reported(store: Store, kind: str, value: Any, step: int = 0, tag: str = "a") -> ReportedItem:
+    """Returns the record of a value whose bytes are in the store where they must be."""
+    packed, artifact = KINDS[kind].pack(value), None
+    if packed.data is not None:
+        saved = store.put(packed.data, media_type=packed.media_type)
+        artifact = ItemArtifact(
+            sha256=saved.sha256, size_bytes=saved.size_bytes, media_type=packed.media_type
+        )
+    return ReportedItem(kind=kind, tag=tag, step=step, time_ms=step, body=packed.body, artifact=artifact)
 
 
 def items(job: str, *reported: ReportedItem, attempt: int = 1, stream: str = "s") -> SummaryItemsReported:

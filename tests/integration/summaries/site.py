@@ -9,12 +9,11 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from tests.integration.summaries.given import Rows, given_tables
+from tests.integration.summaries.given import Rows, given_tables, reported
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
-from trackside.contracts.summaries import ItemArtifact, ReportedItem
-from trackside.summaries.kinds.registry import KINDS
+from trackside.contracts.summaries import ReportedItem
 from trackside.summary_indexer.api.opening import open_reads
 from trackside.summary_indexer.api.server import ApiLimits, SummaryApi
 from trackside.summary_indexer.settings import SummaryIndexerSettings
@@ -43,13 +42,7 @@ class Site:
 
     def item(self, kind: str, value: Any, step: int = 0, tag: str = "a") -> ReportedItem:
         """Returns the record of a value whose bytes are in the store."""
-        packed, artifact = KINDS[kind].pack(value), None
-        if packed.data is not None:
-            saved = self.store.put(packed.data)
-            artifact = ItemArtifact(
-                sha256=saved.sha256, size_bytes=saved.size_bytes, media_type=packed.media_type
-            )
-        return ReportedItem(kind=kind, tag=tag, step=step, time_ms=9, body=packed.body, artifact=artifact)
+        return reported(self.store, kind, value, step, tag)
 
 
 @asynccontextmanager

@@ -5,13 +5,10 @@ import json
 import asyncpg
 import pytest
 
-from tests.integration.projections.given_jobs import GivenJob, write_jobs
+from tests.integration.projections.given_jobs import GivenJob, write_artifacts, write_jobs
 from tests.integration.summaries.given import items, points
 from tests.integration.summaries.site import Site
-from trackside.contracts.artifacts import artifact_source
 from trackside.contracts.summaries import ItemArtifact, ReportedItem
-from trackside.projections.artifacts import ArtifactRows, ArtifactUseRows
-from trackside.projections.postgres import Connection, copy
 from trackside.projections.summaries import items as stored_items
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, HParams, TextRows
 from trackside.summaries.kinds.kind import Packed, SummaryKind
@@ -88,18 +85,10 @@ async def test_a_condition_of_the_greatest_length_fits_in_a_request(site: Site) 
     assert (status, found["total"]) == (200, 0)
 
 
-async def write_artifacts(connection: Connection) -> None:
-    """Task `prepare` saves a data set, and `train` is given it."""
-    saved = (0, 0, "s", "prepare", None, 1, 1, 0, "set", 1, "file", "store:d", "d", 9, "", None, "{}", 5)
-    await copy(connection, "artifacts", ArtifactRows.table.columns, [saved])
-    source = artifact_source("s", "prepare", "set", 1)
-    used = (0, 1, "input", "set", "s", "train", "store:d", "d", 9, "", source, None, None, 6)
-    await copy(connection, "artifact_uses", ArtifactUseRows.table.columns, [used])
-
-
 async def test_lineage_is_read_over_http(site: Site) -> None:
     """S22."""
-    await site.rows.read(write_artifacts)
+    saved, used = ("prepare", "set", "d"), ("train", "set", "d", "prepare")
+    await site.rows.read(lambda connection: write_artifacts(connection, [saved], [used]))
     _, train = await site.get("/summaries/jobs/train/lineage")
     assert [row["source"] for row in train["inputs"]] == ["s/prepare/set@1"]
     assert train["inputs"][0]["submitted_at"] == "1970-01-01T00:00:00.006000+00:00"

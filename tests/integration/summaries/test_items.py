@@ -1,12 +1,11 @@
 """Values that are no numbers, read back from rows and from the store."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.integration.summaries.given import Rows, items
+from tests.integration.summaries.given import Rows, items, reported
 from trackside.artifacts.errors import ArtifactMissing
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
@@ -15,24 +14,12 @@ from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.items import ValueQuery, read_value, read_values
 from trackside.projections.summaries.values import GraphQuery, read_graph, read_tensor, unpack_value
 from trackside.summaries.event_files.values import Graph, GraphNode, Image, TextRows
-from trackside.summaries.kinds.registry import KINDS
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     (tmp_path / "store").mkdir()
     return Store(FileBlobs(tmp_path / "store"))
-
-
-def reported(store: Store, kind: str, value: Any, step: int = 0, tag: str = "a") -> ReportedItem:
-    """Returns the record of a value whose bytes are in the store where they must be."""
-    packed, artifact = KINDS[kind].pack(value), None
-    if packed.data is not None:
-        saved = store.put(packed.data, media_type=packed.media_type)
-        artifact = ItemArtifact(
-            sha256=saved.sha256, size_bytes=saved.size_bytes, media_type=packed.media_type
-        )
-    return ReportedItem(kind=kind, tag=tag, step=step, time_ms=step, body=packed.body, artifact=artifact)
 
 
 async def refusal(rows: Rows, query: ValueQuery, step: int) -> SummaryReadRefused:

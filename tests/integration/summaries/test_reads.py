@@ -9,7 +9,6 @@ import pytest
 
 from tests.integration.projections.harness import query
 from tests.integration.summaries.given import Rows, points
-from trackside.projections.postgres import StatementTimeoutError
 from trackside.projections.summaries import long_curves
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.jobs import list_jobs, read_files, read_job
@@ -149,14 +148,6 @@ async def test_points_of_a_curve_are_those_that_the_view_counts(rows: Rows, data
         assert shown == sorted(await query(database, statement, superseded))
 
 
-async def test_values_that_are_not_finite_are_read_as_what_they_are(rows: Rows) -> None:
-    message = points("j", "loss", [None, None, None, None, 0.5])
-    series = message.series[0].model_copy(update={"non_finite": {0: "nan", 1: "inf", 2: "-inf"}})
-    await rows.write(message.model_copy(update={"series": [series]}))
-    (curve,) = await curves(rows, ScalarQuery(["j"]))
-    np.testing.assert_equal(curve.points.values, [math.nan, math.inf, -math.inf, math.nan, 0.5])
-
-
 async def test_a_range_of_steps_or_times_is_read_on_each_axis(rows: Rows) -> None:
     """S21."""
     await rows.write(points("j", "loss", [step / 10 for step in range(100)], first=-50))
@@ -206,13 +197,3 @@ async def test_a_curve_read_in_parts_is_the_one_read_at_once(
         assert in_parts.total == at_once.total == 3_000
         assert in_parts.points.steps.tolist() == at_once.points.steps.tolist()
         np.testing.assert_equal(in_parts.points.values, at_once.points.values)
-
-
-async def test_a_query_that_takes_too_long_is_cancelled(rows: Rows) -> None:
-    async def slow(connection: object) -> None:
-        await connection.execute("SET LOCAL statement_timeout = 50")  # type: ignore[attr-defined]
-        await connection.execute("SELECT pg_sleep(60)")  # type: ignore[attr-defined]
-
-    with pytest.raises(StatementTimeoutError):
-        await rows.read(slow)
-    assert (await rows.read(list_jobs)).total == 0

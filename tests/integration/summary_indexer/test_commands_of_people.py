@@ -88,8 +88,6 @@ async def test_what_people_say_of_a_task_is_shown_and_a_wrong_word_is_refused(
 
     assert "128" in await typed.refused("annotate", TASK, "--remark", "r" * 129)
     assert "equal to 10" in await typed.refused("annotate", TASK, "--tag", "11")
-    assert "expected --tag, --remark or both" in await typed.refused("annotate", TASK)
-    assert "only the jobs of directories have files" in await typed.refused("retry", TASK)
 
     await typed.done("delete", TASK, "--reason", "wrong")
     await typed.until_shown(TASK, lambda job: job["status"] == "DELETED")

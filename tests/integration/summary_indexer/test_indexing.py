@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -147,42 +148,32 @@ async def commit_for_the_group(sandbox: Sandbox, partition: int, offset: int) ->
 
 
 class RejectedError(Exception):
-    """What the sinks of these tests raise."""
+    """What the sink of these tests raises."""
 
 
+@dataclass
 class RejectingSink:
-    """Rejects every record."""
+    """Rejects every record, or fails to return positions."""
+
+    has_positions: bool
 
     async def assign(self, partitions: set[int]) -> Mapping[int, int]:
+        if not self.has_positions:
+            raise RejectedError(partitions)
         return dict.fromkeys(partitions, 0)
 
     async def accept(self, entry: Entry) -> None:
+        assert self.has_positions, "nothing may be read"
         raise RejectedError(entry.offset)
 
 
-class SinkWithoutPositions:
-    """Fails to return positions."""
-
-    async def assign(self, partitions: set[int]) -> Mapping[int, int]:
-        raise RejectedError(partitions)
-
-    async def accept(self, entry: Entry) -> None:
-        raise AssertionError("nothing may be read")
-
-
-async def test_a_record_that_is_not_taken_ends_the_consumer(sandbox: Sandbox, log: KafkaLog) -> None:
+@pytest.mark.parametrize(("has_positions", "error"), [(True, RejectedError), (False, ConsumerStopped)])
+async def test_a_record_that_is_not_taken_or_positions_that_cannot_be_had_end_the_consumer(
+    sandbox: Sandbox, log: KafkaLog, has_positions: bool, error: type[Exception]
+) -> None:
     await publish(log, sandbox.topics, "s.1", batch("s.1", 0))
-    with pytest.raises(RejectedError):
-        await consume(sandbox, RejectingSink())
-
-
-async def test_positions_that_cannot_be_had_end_the_rollup(sandbox: Sandbox, log: KafkaLog) -> None:
-    await publish(log, sandbox.topics, "s.1", batch("s.1", 0))
-    with pytest.raises(ConsumerStopped, match="RejectedError"):
-        await consume(sandbox, SinkWithoutPositions())
-
-
-async def consume(sandbox: Sandbox, sink: RejectingSink | SinkWithoutPositions) -> None:
     settings = StackSettings(kafka_bootstrap=sandbox.bootstrap, topic_prefix=sandbox.topics.prefix)
-    async with asyncio.timeout(60):
-        await run_consumer(settings, 6.0, sink)
+    with pytest.raises(error) as raised:
+        async with asyncio.timeout(60):
+            await run_consumer(settings, 6.0, RejectingSink(has_positions))
+    assert "RejectedError" in repr(raised.value)

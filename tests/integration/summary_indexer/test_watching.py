@@ -58,17 +58,6 @@ async def test_equal_pictures_are_in_the_store_once_and_small_values_in_the_log(
     assert stored.read_bytes() == PNG
 
 
-@pytest.mark.long
-async def test_a_store_that_fails_holds_back_its_file_alone_until_it_works(runs: Runs) -> None:
-    append(begin_file(runs.base / "a"), record("picture", 1, 1, Image(PNG, 1, 1)))
-    begin_file(runs.base / "b", steps=range(5))
-    async with runs.watching(store="gone") as report:
-        await until_problem(report, "a", "store_failed")
-        await until_read(report, 5)
-        (runs.folder / "gone").mkdir()
-        await until(lambda: report.items == 1 and not report.problems)
-
-
 async def test_a_growing_file_is_read_on_while_it_is_watched(runs: Runs) -> None:
     """S18: without a search of the rest, which is an hour away here."""
     begin_file(runs.base / "a", steps=range(10))

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.integration.artifacts.conftest import s3
 from tests.integration.worker.harness import Gate, WorkerHarness
 from tests.integration.worker.saved import named_store
+from tests.nvml.standin import FakeNvml
 from tests.stack import Servers
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 
+__all__ = ["s3"]
 NUMBERS = count(1)
 
 
@@ -31,6 +34,12 @@ async def on_kafka(stack: Servers, topic_prefix: str) -> AsyncIterator[WorkerHar
         yield WorkerHarness(log, topics, "w1")
 
 
+@pytest.fixture(scope="module")
+def gpus(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
+    """The GPUs of the workers that the tests of a module share: each test leaves them as they were."""
+    return FakeNvml(nvml_library, tmp_path_factory.mktemp("gpus"))
+
+
 @pytest.fixture
 def gate(tmp_path: Path) -> Gate:
     return Gate(tmp_path / "gate")
@@ -42,8 +51,13 @@ def gates(tmp_path: Path) -> list[Gate]:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a store, which the environment of a worker names that this test starts."""
-    folder = named_store(tmp_path, monkeypatch)
-    folder.mkdir()
-    return folder
+def missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store, which isn't there, and which the environment of this test's worker names."""
+    return named_store(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def store(missing_store: Path) -> Path:
+    """That folder, which is there."""
+    missing_store.mkdir()
+    return missing_store

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.integration.worker.harness import WorkerHarness, memory_log, running, settings_for
+from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, running, settings_for
+from tests.nvml.standin import GIB
+from trackside.contracts.device_commands import RunTask
+from trackside.contracts.tasks import Reservation
 from trackside.contracts.topics import Topics
 from trackside.worker.settings import WorkerSettings
 
@@ -118,6 +121,19 @@ def shared_worker(settings: Callable[[Path], WorkerSettings]) -> Any:
                 yield harness
 
     return worker
+
+
+async def on_gpu(
+    harness: WorkerHarness, task_id: str, cuda_gib: float, gate: Gate | None = None, **more: Any
+) -> RunTask:
+    """Runs a task on gpu-0; with a gate it trains until that opens, and this waits until it trains."""
+    requested = {**(gate.waits if gate is not None else {}), **more.pop("requested", {})}
+    reserved = Reservation(cuda_memory_bytes=int(cuda_gib * GIB))
+    more = {"device": "gpu-0", "task_type": "scripted", "reserved": reserved, **more}
+    command = await harness.run(task_id, requested, **more)
+    if gate is not None and not command.wait:
+        await harness.statuses(task_id, 4)
+    return command
 
 
 def shared_types(types: Mapping[str, TaskType], **more: Any) -> Any:

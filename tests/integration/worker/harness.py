@@ -20,7 +20,14 @@ from trackside.contracts.summaries import (
     ReportedItem,
     SummaryItemsReported,
 )
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskRefused, TaskStatusChanged
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskError,
+    TaskRefused,
+    TaskStatusChanged,
+)
 from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.domain.proposal import cause_of, parse_cause
 from trackside.eventlog.log import Entry, Log
@@ -282,6 +289,11 @@ class Gate:
         self.path = path
         os.mkfifo(path)
 
+    @property
+    def waits(self) -> dict[str, Any]:
+        """The parameters of a task that trains until it may pass."""
+        return {"train": ["wait"], "gate": str(self.path)}
+
     async def pass_one(self) -> None:
         """Waits until a task waits, and lets it pass."""
         await asyncio.to_thread(self.path.write_text, "\n")
@@ -305,6 +317,13 @@ def alive(pid: int) -> bool:
 def of(messages: list[Message], kind: type[Found]) -> list[Found]:
     """Returns the messages of a kind."""
     return [message for message in messages if isinstance(message, kind)]
+
+
+def error_of(end: AttemptEnded, stage: str, kind: str) -> TaskError:
+    """Returns the error of an attempt that has failed in a stage, by an error of a kind."""
+    assert end.end is AttemptEnd.FAILED and end.error is not None, end
+    assert (end.error.stage, end.error.type) == (stage, kind), end.error
+    return end.error
 
 
 def items_in(messages: list[Message]) -> list[ReportedItem]:

@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,15 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import (
     LIMIT_S,
     ROOT,
     WorkerHarness,
-    memory_log,
-    running,
+    parent_of,
     settings_for,
 )
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.topics import partition_of
 
 
 @contextmanager
@@ -43,6 +45,21 @@ def killable_worker(
             yield process
         finally:
             process.kill()
+
+
+def killed_worker(
+    data_dir: Path, parameters: dict[str, Any], *task: str, has_ended: bool = False
+) -> tuple[str, int]:
+    """Kills a worker whose task has begun, or has its end on the disk.
+
+    Returns its incarnation, and the pid of the task, which is gone too.
+    """
+    with killable_worker(data_dir, parameters, *task) as process:
+        incarnation, pid = next_line(process), int(next_line(process))
+        assert not has_ended or next_line(process) == "withheld"
+        process.kill()
+        assert wait_until_gone(pid)
+    return incarnation, pid
 
 
 @contextmanager
@@ -85,13 +102,34 @@ def wait_until_gone(pid: int) -> bool:
         os.close(watched)
 
 
+def kill_store_process() -> bool:
+    """Kills the store process of a worker in this process; says whether there was one."""
+    for path in Path("/proc").glob("[0-9]*"):
+        pid = int(path.name)
+        try:
+            is_store = b"trackside.worker.artifacts.store_process" in (path / "cmdline").read_bytes()
+            if is_store and parent_of(pid) == os.getpid():
+                os.kill(pid, signal.SIGKILL)
+                return True
+        except OSError:
+            continue
+    return False
+
+
 async def events_after_restart(data_dir: Path) -> tuple[WorkerHarness, list[Any]]:
     """Runs another worker on the same data directory until task `a` has ended; returns it and the events."""
-    topics = Topics("t.")
-    async with running(await memory_log(topics), topics, settings_for(data_dir)) as harness:
+    async with worker_with(settings_for(data_dir)) as harness:
         joined = await harness.joined()
         story = await harness.events_until_end("a")
-        partition = partition_of("s-a", topics.events.partitions)
-        ends = await harness.log.ends(topics.events.name)
+        events = harness.topics.events
+        partition, ends = partition_of("s-a", events.partitions), await harness.log.ends(events.name)
         assert joined.after == {str(partition): ends[partition]}
     return harness, story
+
+
+def recovered(story: list[Any], end: AttemptEnd, incarnation: str) -> AttemptEnded:
+    """Returns the end that comes last, which the next worker says of an earlier incarnation."""
+    last = story[-1]
+    assert isinstance(last, AttemptEnded)
+    assert (last.end, last.recovered, last.incarnation) == (end, True, incarnation)
+    return last

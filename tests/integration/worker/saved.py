@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import of
+from tests.integration.worker.harness import WorkerHarness, of
 from tests.polling import poll_until
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
@@ -28,6 +28,35 @@ class Saving(Task):
 def class_of(body: str) -> str:
     """Returns a script with a task class whose `train` has this body."""
     return TASK + "\n".join(f"        {line}" for line in body.strip().splitlines()) + "\n"
+
+
+def put(store: Path, source: Path | bytes) -> ArtifactReference:
+    return open_store(StoreSettings(store=str(store))).put(source)
+
+
+def blob(store: Path, saved: ArtifactReference | ArtifactSaved) -> Path:
+    """Returns the file in which a store has an artifact."""
+    return store / "blobs" / "sha256" / saved.sha256[:2] / saved.sha256
+
+
+async def all_records(harness: WorkerHarness) -> str:
+    """Returns all records of all topics of the log as a text, without escapes of JSON."""
+    found = list[str]()
+    for topic in harness.topics.shared:
+        ends = await harness.log.ends(topic.name)
+        reader = harness.log.reader({(topic.name, partition): 0 for partition in ends})
+        left = sum(ends.values())
+        while left:
+            entries = await reader.read(1.0)
+            left -= len(entries)
+            found += [repr(entry.headers) + (entry.value or b"").decode() for entry in entries]
+        await reader.close()
+    return "\n".join(found)
+
+
+def all_files(folder: Path) -> str:
+    """Returns the content of all files below a folder."""
+    return "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
 
 
 def named_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

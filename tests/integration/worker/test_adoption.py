@@ -3,23 +3,22 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import (
     SCRIPTED,
     Gate,
     WorkerHarness,
     alive,
-    memory_log,
     of,
     parent_of,
-    running,
-    settings_for,
+    scripted_settings,
 )
 from tests.integration.worker.processes import killable_worker, next_line, wait_until_gone
 from trackside.contracts.tasks import (
@@ -30,14 +29,13 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topics
 from trackside.worker.attempts import held_forkservers
 from trackside.worker.forkserver_messages import PROTOCOL
 
 
 def killed_while_it_waits(data_dir: Path, gate: Gate, **more: Any) -> tuple[str, int]:
     """Kills a worker whose task `a` waits at a gate; returns its incarnation, and the pid of the task."""
-    parameters = {"tell_pid": True, "train": ["wait"], "gate": str(gate.path), **more}
+    parameters = {"tell_pid": True, **gate.waits, **more}
     with killable_worker(data_dir, parameters, str(SCRIPTED), "scripted", adopt=True) as process:
         incarnation, pid = next_line(process), int(float(next_line(process)))
         process.kill()
@@ -46,19 +44,19 @@ def killed_while_it_waits(data_dir: Path, gate: Gate, **more: Any) -> tuple[str,
     return incarnation, pid
 
 
-@asynccontextmanager
-async def next_worker(data_dir: Path, **more: Any) -> AsyncIterator[WorkerHarness]:
+def next_worker(data_dir: Path, **more: Any) -> AbstractAsyncContextManager[WorkerHarness]:
     """Runs another worker on the folder of one that was killed; its log is empty at first."""
-    topics = Topics("t.")
-    settings = settings_for(data_dir, catalogue=SCRIPTED, **more)
-    async with running(await memory_log(topics), topics, settings) as harness:
-        yield harness
+    return worker_with(scripted_settings(data_dir, **more))
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "w1"
 
 
 async def test_a_task_outlives_its_worker_and_the_next_one_reports_all_of_it(
-    tmp_path: Path, gate: Gate
+    data_dir: Path, gate: Gate
 ) -> None:
-    data_dir = tmp_path / "w1"
     earlier, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5, 0.25])
     async with next_worker(data_dir) as harness:
         joined = await harness.joined()
@@ -82,15 +80,16 @@ async def test_a_task_outlives_its_worker_and_the_next_one_reports_all_of_it(
     assert list((data_dir / "placements").iterdir()) == []
 
 
-async def test_a_task_that_ended_while_there_was_no_worker_is_reported_with_its_result(
-    tmp_path: Path, gate: Gate
+async def test_a_task_that_ended_while_there_was_no_worker_is_reported_with_its_result_and_what_it_printed(
+    data_dir: Path, gate: Gate
 ) -> None:
-    data_dir = tmp_path / "w1"
-    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5])
+    train = ["wait_say"]
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5], train=train)
     await gate.pass_one()
     assert await asyncio.to_thread(wait_until_gone, pid)
     async with next_worker(data_dir) as harness:
         story = await harness.events_until_end("a")
+        assert "line 1999" in await harness.output("a", lambda text: "line 1999" in text)
     end = story[-1]
     assert isinstance(end, AttemptEnded)
     assert (end.end, end.exit_code) == (AttemptEnd.FINISHED, 0)
@@ -99,12 +98,12 @@ async def test_a_task_that_ended_while_there_was_no_worker_is_reported_with_its_
 
 @pytest.mark.long
 async def test_a_task_that_died_while_there_was_no_worker_has_failed_by_its_signal(
-    tmp_path: Path, gate: Gate
+    data_dir: Path, gate: Gate
 ) -> None:
-    _, pid = await asyncio.to_thread(killed_while_it_waits, tmp_path / "w1", gate)
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
     os.kill(pid, signal.SIGSEGV)
     assert await asyncio.to_thread(wait_until_gone, pid)
-    async with next_worker(tmp_path / "w1") as harness:
+    async with next_worker(data_dir) as harness:
         end = await harness.end("a")
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -signal.SIGSEGV)
 
@@ -128,9 +127,9 @@ LOSES: dict[str, Callable[[Path, int, pytest.MonkeyPatch], object]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("why", LOSES)
 async def test_a_task_that_can_not_be_taken_over_is_ended_and_lost_and_the_worker_works(
-    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch, why: str
+    data_dir: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    data_dir, device = tmp_path / "w1", "cpu-1" if why == "no such device" else "cpu-0"
+    device = "cpu-1" if why == "no such device" else "cpu-0"
     _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, device=device)
     LOSES[why](data_dir, pid, monkeypatch)
     async with next_worker(data_dir, cpu_slots=1) as harness:
@@ -142,9 +141,8 @@ async def test_a_task_that_can_not_be_taken_over_is_ended_and_lost_and_the_worke
 
 @pytest.mark.long
 async def test_a_task_is_taken_over_again_by_the_worker_after_the_next_one(
-    tmp_path: Path, gate: Gate
+    data_dir: Path, gate: Gate
 ) -> None:
-    data_dir = tmp_path / "w1"
     first, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
     again = await asyncio.to_thread(adopt_and_die, data_dir)
     assert alive(pid)
@@ -164,8 +162,7 @@ def adopt_and_die(data_dir: Path) -> str:
     return incarnation
 
 
-async def test_a_task_whose_next_worker_does_not_come_ends_with_its_lease(tmp_path: Path, gate: Gate) -> None:
-    data_dir = tmp_path / "w1"
+async def test_a_task_whose_next_worker_does_not_come_ends_with_its_lease(data_dir: Path, gate: Gate) -> None:
     _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, lease_s=0.5)
     assert await asyncio.to_thread(wait_until_gone, pid)
     async with next_worker(data_dir) as harness:
@@ -176,22 +173,7 @@ async def test_a_task_whose_next_worker_does_not_come_ends_with_its_lease(tmp_pa
 
 
 @pytest.mark.long
-async def test_what_a_task_prints_while_there_is_no_worker_is_written_by_the_next_one(
-    tmp_path: Path, gate: Gate
-) -> None:
-    data_dir = tmp_path / "w1"
-    train = ["wait_say"]
-    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, train=train)
-    await gate.pass_one()
-    assert await asyncio.to_thread(wait_until_gone, pid)
-    async with next_worker(data_dir) as harness:
-        assert "line 1999" in await harness.output("a", lambda text: "line 1999" in text)
-        assert (await harness.end("a")).end is AttemptEnd.FINISHED
-
-
-@pytest.mark.long
-async def test_an_adopted_task_can_be_stopped(tmp_path: Path, gate: Gate) -> None:
-    data_dir = tmp_path / "w1"
+async def test_an_adopted_task_can_be_stopped(data_dir: Path, gate: Gate) -> None:
     _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
     async with next_worker(data_dir) as harness:
         joined = await harness.joined()
@@ -202,9 +184,8 @@ async def test_an_adopted_task_can_be_stopped(tmp_path: Path, gate: Gate) -> Non
 
 
 @pytest.mark.long
-async def test_what_is_in_the_log_is_not_reported_again(tmp_path: Path, gate: Gate) -> None:
+async def test_what_is_in_the_log_is_not_reported_again(data_dir: Path, gate: Gate) -> None:
     """The next worker begins with another log here: what the last one has written would be missing in it."""
-    data_dir = tmp_path / "w1"
     await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5, 0.25], settles=True)
     async with next_worker(data_dir) as harness:
         await harness.event(AttemptAdopted, "a")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
-from tests.integration.worker.harness import WorkerHarness, gone, of
+from tests.integration.worker.harness import WorkerHarness, error_of, gone, of
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, told
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 
@@ -168,8 +168,7 @@ async def test_an_attempt_whose_artifact_is_refused_fails_in_the_stage_save(
 ) -> None:
     story = await harness.story("t", task_type=name)
     end, code = of(story, AttemptEnded)[0], (FAILS | MANY)[name][1]
-    assert end.end is AttemptEnd.FAILED and end.error is not None and end.result is None
-    assert (end.error.stage, end.error.type) == ("SAVE", code), end.error
+    assert error_of(end, "SAVE", code) and end.result is None
     saved = all_in_store(store_of(harness), story)
     assert len(saved) == (1_000 if code == "too_many_artifacts" else 0)
 
@@ -183,8 +182,6 @@ async def test_without_a_store_saving_says_what_to_set_and_a_result_that_is_too_
     )
     async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
         end = await harness.ended("t", {"saves": True}, task_type="a")
-        assert end.error is not None and (end.error.stage, end.error.type) == ("SAVE", "store_missing")
-        assert "TRACKSIDE_STORE" in end.error.message
+        assert "TRACKSIDE_STORE" in error_of(end, "SAVE", "store_missing").message
         end = await harness.ended("u", task_type="a")
-    assert end.error is not None and (end.error.stage, end.error.type) == ("REPORT", "UnreportableError")
-    assert "more than 65536" in end.error.message
+    assert "more than 65536" in error_of(end, "REPORT", "UnreportableError").message

@@ -2,24 +2,25 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.artifacts.conftest import (
-    ACCESS_KEY,
-    SECRET_KEY,
-    S3Server,
-    s3_server,
-    write_credentials,
-)
+from tests.integration.artifacts.conftest import ACCESS_KEY, SECRET_KEY, S3Server, write_credentials
 from tests.integration.artifacts.slow_server import slow_server
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import Gate, of
-from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_store, told, tried_again
+from tests.integration.worker.harness import Gate, error_of, of
+from tests.integration.worker.saved import (
+    CLASS,
+    all_files,
+    all_in_store,
+    all_records,
+    class_of,
+    told,
+    tried_again,
+)
 from tests.integration.worker.test_checkpoints import checkpoints
-from tests.integration.worker.test_inputs import all_records, store_server
+from tests.integration.worker.test_inputs import store_server
 from tests.polling import poll_until
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.message import Message
@@ -33,13 +34,6 @@ for step in range(50):
     trial.report(float(step))
 return {"done": True}
 """)
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A server with the bucket `models`."""
-    with s3_server(tmp_path_factory.mktemp("s3")) as server:
-        yield server
 
 
 def use_s3(folder: Path, port: int, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,28 +88,6 @@ async def test_a_store_that_is_killed_during_an_upload_and_comes_back_empty_gets
         assert await told_and_finished(await harness.events_until_end("t")) == [(1, "weights", 1, "file")]
 
 
-@pytest.mark.long
-async def test_a_folder_that_vanishes_during_uploads_and_comes_back_gets_all_of_them(
-    tmp_path: Path, store: Path, gate: Gate
-) -> None:
-    script = class_of(f"""
-for number in range(200):
-    trial.save("numbers", b"%d" % number)
-    if number == 100:
-        open({str(gate.path)!r}).read()
-""")
-    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
-        await harness.run("t", task_type="a")
-        await harness.event(ArtifactSaved, "t")
-        await asyncio.to_thread(store.rename, tmp_path / "elsewhere")
-        await gate.pass_one()
-        await tried_again("store_unreachable")
-        assert len(of(await harness.events_so_far("t"), ArtifactSaved)) <= 101
-        await asyncio.to_thread((tmp_path / "elsewhere").rename, store)
-        saved = await told_and_finished(await harness.events_until_end("t"))
-    assert saved == [(number, "numbers", number, "file") for number in range(1, 201)]
-
-
 RESUMES = class_of("""
 last = trial.last_checkpoint()
 trial.report(0.5)
@@ -127,23 +99,18 @@ return {"step": last.step if last else 0}
 
 @pytest.mark.long
 async def test_an_attempt_that_can_not_read_its_checkpoint_fails_to_load_and_a_later_one_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Path
 ) -> None:
-    store = named_store(tmp_path, monkeypatch)
-    await asyncio.to_thread(store.mkdir)
     catalogue = task_of(tmp_path, RESUMES, CLASS)
     async with started(tmp_path, catalogue) as harness:
-        await harness.run("t", task_type="a")
-        saved = checkpoints(await harness.events_until_end("t"))
+        saved = checkpoints(await harness.story("t", task_type="a"))
     async with started(tmp_path, catalogue, upload_timeout_s=0.5) as harness:
         await asyncio.to_thread(store.rename, tmp_path / "elsewhere")
-        await harness.run("t", task_type="a", attempt=2, checkpoints=saved)
-        failed = await harness.end("t")
+        failed = await harness.ended("t", task_type="a", attempt=2, checkpoints=saved)
         await asyncio.to_thread((tmp_path / "elsewhere").rename, store)
         await harness.run("t", task_type="a", attempt=3, checkpoints=saved)
         resumed = await harness.end("t", nth=2)
-    assert failed.end is AttemptEnd.FAILED and failed.error is not None
-    assert (failed.error.stage, failed.error.type) == ("LOAD", "store_unreachable")
+    error_of(failed, "LOAD", "store_unreachable")
     assert resumed.result == {"step": 1}
 
 
@@ -154,24 +121,21 @@ FORBIDDEN = (
 
 
 async def test_a_store_that_refuses_fails_the_attempt_by_its_name_and_tells_nobody_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with store_server(FORBIDDEN) as (url, _):
         use_s3(tmp_path, int(url.rpartition(":")[2]), "any", monkeypatch)
-        gate = Gate(tmp_path / "gate")
         script = class_of(f"trial.save('weights', b'1')\nopen({str(gate.path)!r}).read()")
         async with started(tmp_path, task_of(tmp_path, script, CLASS), upload_timeout_s=0.1) as harness:
             await harness.run("t", task_type="a")
             await tried_again("store_unreachable")
             await gate.pass_one()
             end = await harness.end("t")
-            everything = await all_records(harness)
-    assert end.end is AttemptEnd.FAILED and end.error is not None
-    assert (end.error.stage, end.error.type) == ("SAVE", "store_unreachable")
-    assert "weights is not in the store: the store s3://models/any refuses access" in end.error.message
-    files = [path.read_bytes() for path in (tmp_path / "worker").rglob("*") if path.is_file()]
-    for text in (*everything, *files, *(each.encode() for each in capfd.readouterr())):
-        assert SECRET_KEY.encode() not in text and ACCESS_KEY.encode() not in text
+            records = await all_records(harness)
+    said = error_of(end, "SAVE", "store_unreachable").message
+    assert "weights is not in the store: the store s3://models/any refuses access" in said
+    written = "\n".join((records, all_files(tmp_path / "worker"), *capfd.readouterr()))
+    assert SECRET_KEY not in written and ACCESS_KEY not in written
 
 
 CHANGES = class_of("""
@@ -202,13 +166,10 @@ return {"codes": codes}
 
 @pytest.mark.long
 async def test_a_file_that_changes_while_it_is_saved_is_refused_alone_and_in_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Path
 ) -> None:
-    store = named_store(tmp_path, monkeypatch)
-    await asyncio.to_thread(store.mkdir)
     async with started(tmp_path, task_of(tmp_path, CHANGES, CLASS)) as harness:
-        await harness.run("t", task_type="a")
-        story = await harness.events_until_end("t")
+        story = await harness.story("t", task_type="a")
     end = of(story, AttemptEnded)[0]
     assert end.result is not None, end.error
     assert [code for code, _ in end.result["codes"]] == ["artifact_changed", "artifact_changed"]

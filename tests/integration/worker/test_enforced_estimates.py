@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, running, scripted_settings
+from tests.integration.worker.given import worker_with
+from tests.integration.worker.harness import Gate, WorkerHarness, scripted_settings
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, Reservation
-from trackside.contracts.topics import Topics
 from trackside.domain.reservation_growth import raised
 from trackside.worker.attempts.cgroups import Cgroups, cgroups_of
 
@@ -32,59 +32,53 @@ async def harness(
     if probe.enforcement != request.param:
         pytest.skip("this host has no memory cgroup that may be written to")
     monkeypatch.setattr("trackside.worker.worker_runner.cgroups_of", cgroups_there)
-    topics = Topics("t.")
-    settings = scripted_settings(tmp_path / "worker", watch_interval_s=0.1)
-    async with running(await memory_log(topics), topics, settings) as made:
+    async with worker_with(scripted_settings(tmp_path / "worker", watch_interval_s=0.1)) as made:
         yield made
 
 
-def killed_at(end: AttemptEnded, reserved: Reservation) -> bool:
+RESERVED = Reservation(memory_bytes=100 * MIB, estimated_by="task")
+
+
+def was_killed(end: AttemptEnded) -> bool:
     assert (end.end, end.limit) == (AttemptEnd.OOM_HOST, "estimate"), end
-    assert end.limit_bytes == int(reserved.memory_bytes * 1.2)
+    assert end.limit_bytes == 120 * MIB
     return end.peak_memory_bytes >= end.limit_bytes * 0.95
 
 
 async def test_a_task_that_uses_more_than_its_estimate_is_tried_again_with_more(
-    harness: WorkerHarness, tmp_path: Path
+    harness: WorkerHarness, gate: Gate
 ) -> None:
-    gate = Gate(tmp_path / "gate")
-    parameters = {"train": ["wait"], "gate": str(gate.path), "keep": 150 * MIB}
-    reserved = Reservation(memory_bytes=100 * MIB, estimated_by="task")
-    await harness.run("a", parameters, task_type="estimated", reserved=reserved)
-    first = await harness.end("a")
-    assert killed_at(first, reserved)
+    parameters = {**gate.waits, "keep": 150 * MIB}
+    first = await harness.ended("a", parameters, task_type="estimated", reserved=RESERVED)
+    assert was_killed(first)
     assert first.error is not None
     assert first.error.message.startswith(
         "the process was killed at 120 MiB, 1.2 times its estimate of 100 MiB (`enforce: estimate` of its "
         "task type): the task used 1"
     )
     assert "request what it needs with estimate_memory" in first.error.message
-    more = raised(reserved, "host", max(first.peak_memory_bytes, first.limit_bytes))
+    more = raised(RESERVED, "host", max(first.peak_memory_bytes, first.limit_bytes))
     await harness.run("a", parameters, task_type="estimated", reserved=more, attempt=2)
     await gate.pass_one()
     assert (await harness.end("a", nth=2)).end is AttemptEnd.FINISHED
 
 
 async def test_a_program_that_uses_more_than_its_estimate_is_killed(harness: WorkerHarness) -> None:
-    reserved = Reservation(memory_bytes=100 * MIB, estimated_by="task")
-    await harness.run("a", task_type="estimated-program", reserved=reserved)
-    assert killed_at(await harness.end("a"), reserved)
+    assert was_killed(await harness.ended("a", task_type="estimated-program", reserved=RESERVED))
 
 
 async def test_a_training_that_runs_out_of_memory_trains_again_with_a_higher_limit(
-    harness: WorkerHarness, tmp_path: Path
+    harness: WorkerHarness, gate: Gate
 ) -> None:
-    gate = Gate(tmp_path / "gate")
-    parameters = {"train": ["host", "wait"], "gate": str(gate.path), "keep": [80 * MIB, 150 * MIB]}
-    reserved = Reservation(memory_bytes=100 * MIB, estimated_by="task")
-    await harness.run("a", parameters, task_type="estimated", reserved=reserved, interrupts=1)
+    parameters = {**gate.waits, "train": ["host", "wait"], "keep": [80 * MIB, 150 * MIB]}
+    await harness.run("a", parameters, task_type="estimated", reserved=RESERVED, interrupts=1)
     await gate.pass_one()
     assert (await harness.end("a")).end is AttemptEnd.FINISHED
 
 
 async def test_a_task_whose_type_does_not_enforce_its_estimate_may_use_more(
-    harness: WorkerHarness, tmp_path: Path
+    harness: WorkerHarness,
 ) -> None:
     reserved = Reservation(memory_bytes=20 * MIB, estimated_by="task")
-    await harness.run("a", {"train": ["much", "ok"]}, task_type="scripted", reserved=reserved)
-    assert (await harness.end("a")).end is AttemptEnd.FINISHED
+    end = await harness.ended("a", {"train": ["much", "ok"]}, task_type="scripted", reserved=reserved)
+    assert end.end is AttemptEnd.FINISHED

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, running, scripted_settings
+from tests.integration.worker.given import worker_with
+from tests.integration.worker.harness import Gate, WorkerHarness, scripted_settings
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAccepted, TaskReturned
-from trackside.contracts.topics import Topics
 from trackside.verify.log import verify_topics
 
 Event = tuple[Envelope, Message]
@@ -36,12 +36,10 @@ def number_of(events: list[Event], kind: type[Message], stream: str) -> int:
 
 
 async def test_the_end_of_a_killed_task_is_numbered_before_the_next_task_on_its_device(
-    tmp_path: Path,
+    tmp_path: Path, gate: Gate
 ) -> None:
-    topics, gate = Topics("t."), Gate(tmp_path / "gate")
-    async with running(await memory_log(topics), topics, scripted_settings(tmp_path / "worker")) as harness:
-        requested = {"train": ["wait_killed"], "gate": str(gate.path)}
-        await harness.run("a", requested, task_type="scripted")
+    async with worker_with(scripted_settings(tmp_path / "worker")) as harness:
+        await harness.run("a", {**gate.waits, "train": ["wait_killed"]}, task_type="scripted")
         await harness.statuses("a", 4)
         await harness.run("b", {}, task_type="scripted", wait=True)
         last = await harness.run("c", {}, task_type="scripted", wait=True)
@@ -59,5 +57,5 @@ async def test_the_end_of_a_killed_task_is_numbered_before_the_next_task_on_its_
     assert dict(numbers)[1] is WorkerJoined
     assert dict(numbers)[len(numbers)] is WorkerLeft
     assert {type(message) for envelope, message in events if not envelope.sequence} <= {MetricReported}
-    report = await verify_topics(harness.log, topics)
+    report = await verify_topics(harness.log, harness.topics)
     assert report.uncompared_uses == 0

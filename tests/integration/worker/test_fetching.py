@@ -9,11 +9,11 @@ import pytest
 
 from tests.integration.worker.given import PYTHON, SHARES, TaskType, shared_types, started, task_of
 from tests.integration.worker.harness import WorkerHarness
+from tests.integration.worker.saved import blob, put
 from tests.integration.worker.test_inputs import (
+    FORBIDDEN,
     WORDS,
-    blob,
     outside,
-    put,
     remote,
     store_server,
     with_credentials,
@@ -179,10 +179,7 @@ async def test_a_service_that_waits_for_an_artifact_does_not_count_as_hung(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "RETRY_AFTER_S", (1.0, 0.1))
-    async with store_server(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n") as (
-        url,
-        asked,
-    ):
+    async with store_server(FORBIDDEN) as (url, asked):
         with_credentials(tmp_path, monkeypatch, url)
         async with started(tmp_path, task_of(tmp_path, *KINDS["class"], SERVICE)) as harness:
             service = Instructed(harness)

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness, of
-from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_store, told, tried_again
+from tests.integration.worker.harness import WorkerHarness, error_of, of
+from tests.integration.worker.saved import CLASS, all_in_store, class_of, put, told, tried_again
 from tests.small_disk import SmallDisk, small_disk
-from trackside.artifacts.opening import open_store
-from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import inputs
@@ -40,8 +38,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 async def ended(harness: WorkerHarness, task_id: str, size: int = 0) -> AttemptEnded:
-    await harness.run(task_id, {"bytes": size}, task_type="a")
-    return await harness.end(task_id)
+    return await harness.ended(task_id, {"bytes": size}, task_type="a")
 
 
 async def test_a_full_disk_of_the_spool_fails_what_saves_and_nothing_else(
@@ -50,10 +47,8 @@ async def test_a_full_disk_of_the_spool_fails_what_saves_and_nothing_else(
     async with started(tmp_path, task_of(tmp_path, SAVES, CLASS)) as harness:
         await harness.joined()  # which removes what isn't of the worker
         disk.fill(leave_bytes=2 * MIB)
-        failed = await ended(harness, "large", 4 * MIB)
-        assert failed.end is AttemptEnd.FAILED and failed.error is not None
-        assert (failed.error.stage, failed.error.type) == ("SAVE", "spool_full")
-        assert f"the disk of the spool {tmp_path}/worker/spool is full" in failed.error.message
+        error = error_of(await ended(harness, "large", 4 * MIB), "SAVE", "spool_full")
+        assert f"the disk of the spool {tmp_path}/worker/spool is full" in error.message
         assert (await ended(harness, "small", 1_000)).end is AttemptEnd.FINISHED
         disk.empty()
         assert (await ended(harness, "again", 4 * MIB)).end is AttemptEnd.FINISHED
@@ -74,16 +69,14 @@ async def test_without_room_in_the_cache_a_task_fails_to_load_and_another_one_ru
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "RETRY_AFTER_S", (0.05, 0.1))
-    words = open_store(StoreSettings(store=str(store))).put(bytes(4 * MIB))
+    words = put(store, bytes(4 * MIB))
     with small_disk(tmp_path / "cache", "16m") as disk:
         async with started(tmp_path, task_of(tmp_path, READS, CLASS), cache_dir=disk.folder) as harness:
             disk.fill(leave_bytes=2 * MIB)
-            await harness.run("t", task_type="a", inputs={"words": words})
-            failed = await harness.end("t")
-            assert failed.end is AttemptEnd.FAILED and failed.error is not None
-            assert (failed.error.stage, failed.error.type) == ("LOAD", "cache_unusable")
+            failed = await harness.ended("t", task_type="a", inputs={"words": words})
+            error = error_of(failed, "LOAD", "cache_unusable")
             for said in ("input 'words'", str(disk.folder), "make room on its disk"):
-                assert said in failed.error.message
+                assert said in error.message
             monkeypatch.setattr(inputs, "RETRY_AFTER_S", (0.1,) * 300)
             await harness.run("again", task_type="a", inputs={"words": words})
             await harness.output("again", lambda text: "trying again" in text)
@@ -92,9 +85,9 @@ async def test_without_room_in_the_cache_a_task_fails_to_load_and_another_one_ru
 
 
 async def test_on_a_full_disk_of_the_store_an_attempt_ends_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, missing_store: Path
 ) -> None:
-    with small_disk(named_store(tmp_path, monkeypatch), "16m") as disk:
+    with small_disk(missing_store, "16m") as disk:
         disk.fill(leave_bytes=2 * MIB)
         async with started(tmp_path, task_of(tmp_path, SAVES, CLASS)) as harness:
             await harness.run("large", {"bytes": 4 * MIB}, task_type="a")
@@ -105,17 +98,3 @@ async def test_on_a_full_disk_of_the_store_an_attempt_ends_when_there_is_room(
             story = await harness.events_until_end("large")
             assert told(all_in_store(disk.folder, story)) == [(1, "numbers", 1, "file")]
             assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
-
-
-@pytest.mark.long
-async def test_a_store_that_may_only_be_read_gets_what_was_saved_once_it_may_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with small_disk(named_store(tmp_path, monkeypatch), "16m") as disk:
-        disk.make_writable(writable=False)
-        async with started(tmp_path, task_of(tmp_path, SAVES, CLASS)) as harness:
-            await harness.run("t", {"bytes": 1_000}, task_type="a")
-            await tried_again("store_unreachable")
-            disk.make_writable(writable=True)
-            story = await harness.events_until_end("t")
-            assert told(all_in_store(disk.folder, story)) == [(1, "numbers", 1, "file")]

@@ -2,16 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.integration.worker.given import SHARES, worker_with
+from tests.integration.worker.given import SHARES, on_gpu, worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, of, scripted_settings
 from tests.nvml.standin import GIB, FakeNvml
-from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import DeviceUnhealthy
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported
@@ -31,12 +29,6 @@ from trackside.telemetry import metrics
 pytestmark = SHARES
 
 
-@pytest.fixture(scope="module")
-def gpus(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
-    """The GPUs of the worker that the tests share: each leaves them as they were."""
-    return FakeNvml(nvml_library, tmp_path_factory.mktemp("gpus"))
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def worker(gpus: FakeNvml, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerHarness]:
     with pytest.MonkeyPatch.context() as patched:
@@ -46,20 +38,6 @@ async def worker(gpus: FakeNvml, tmp_path_factory: pytest.TempPathFactory) -> As
             scripted_settings(folder, watch_interval_s=0.05, host_reserve=2**60)
         ) as harness:
             yield harness
-
-
-async def on_gpu(
-    harness: WorkerHarness, task_id: str, cuda_gib: float, gate: Gate | None = None, **more: Any
-) -> RunTask:
-    """Runs a task on gpu-0; with a gate it trains until that opens, and this waits until it trains."""
-    requested: dict[str, Any] = {"train": ["wait"], "gate": str(gate.path)} if gate is not None else {}
-    requested |= more.pop("requested", {})
-    reserved = Reservation(cuda_memory_bytes=int(cuda_gib * GIB))
-    more = {"device": "gpu-0", "task_type": "scripted", "reserved": reserved, **more}
-    command = await harness.run(task_id, requested, **more)
-    if gate is not None and not command.wait:
-        await harness.statuses(task_id, 4)
-    return command
 
 
 async def refused_on_gpu(harness: WorkerHarness, task_id: str, cuda_gib: float, **more: Any) -> TaskRefused:
@@ -97,9 +75,8 @@ async def test_a_whole_device_waits_until_all_others_have_left(
 async def test_several_devices_come_by_the_topic_of_the_host(
     harness: WorkerHarness, gates: list[Gate]
 ) -> None:
-    requested = {"train": ["wait"], "gate": str(gates[0].path)}
     both = ["gpu-1", "gpu-2"]
-    command = await harness.run("a", requested, device="host", device_ids=both, task_type="scripted")
+    command = await harness.run("a", gates[0].waits, device="host", device_ids=both, task_type="scripted")
     await harness.statuses("a", 4)
     refused = await harness.refused("b", device="gpu-2", task_type="scripted", whole_device=True)
     assert refused.code == "device_busy"
@@ -126,8 +103,7 @@ async def test_fm_18_an_interrupted_task_waits_until_its_raised_reservation_fits
 ) -> None:
     """T8, and never more on the device than there is."""
     await on_gpu(harness, "a", 9, gates[0])
-    requested = {"train": ["device", "ok"]}
-    await on_gpu(harness, "b", 6, interrupts=1, requested=requested)
+    await on_gpu(harness, "b", 6, interrupts=1, requested={"train": ["device", "ok"]})
     interrupted = await harness.event(TaskInterrupted, "b")
     assert interrupted.reserved.cuda_memory_bytes == 9 * GIB
     waits = of(await harness.statuses("b", 5), TaskStatusChanged)[-1]
@@ -145,7 +121,7 @@ async def test_t19_interrupted_tasks_that_fill_the_host_do_not_wait_for_each_oth
     much = (await harness.joined()).memory_bytes * 45 // 100
     more: dict[str, Any] = {"interrupts": 1, "reserved": Reservation(memory_bytes=much)}
     for number, task_id in enumerate("ab"):
-        requested = {"train": ["wait_host", "ok"], "gate": str(gates[number].path)}
+        requested = {**gates[number].waits, "train": ["wait_host", "ok"]}
         await on_gpu(harness, task_id, 0, requested=requested, device=f"gpu-{number}", **more)
         await harness.statuses(task_id, 4)
     await asyncio.gather(gates[0].pass_one(), gates[1].pass_one())
@@ -180,8 +156,7 @@ async def test_bi_32_an_unknown_device_is_refused_with_the_list(harness: WorkerH
 async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
     harness: WorkerHarness, gates: list[Gate], gpus: FakeNvml
 ) -> None:
-    requested = {"tell_pid": True}
-    await on_gpu(harness, "a", 4, gates[0], requested=requested)
+    await on_gpu(harness, "a", 4, gates[0], requested={"tell_pid": True})
     pid = await harness.pid("a")
     gpus.set(0, processes=[(pid, 3 * GIB)], utilisation=64)
     await harness.heartbeat(

@@ -2,8 +2,6 @@
 
 import asyncio
 import hashlib
-import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness, of
-from trackside.artifacts.opening import open_store
-from trackside.artifacts.settings import StoreSettings
+from tests.integration.worker.harness import WorkerHarness, error_of
+from tests.integration.worker.processes import kill_store_process
+from tests.integration.worker.saved import all_files, all_records, blob, put
 from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import inputs
 
@@ -44,14 +41,6 @@ say(result={"text": (folder / "words").read_text()})
 FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 WORDS = b"one two three"
 SECRET = "canary+secret/of/the/host/0123456789abcdef"
-
-
-def put(store: Path, source: Path | bytes) -> ArtifactReference:
-    return open_store(StoreSettings(store=str(store))).put(source)
-
-
-def blob(store: Path, reference: ArtifactReference) -> Path:
-    return store / "blobs" / "sha256" / reference.sha256[:2] / reference.sha256
 
 
 def outside(path: Path, content: bytes, credential: str | None = None) -> ArtifactReference:
@@ -115,10 +104,9 @@ async def test_an_input_that_no_copy_has_whole_ends_the_attempt_while_it_loads(
     monkeypatch.setenv("TRACKSIDE_STORE_COPIES", str(copy))
     async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
         end = await ended(harness, words=words)
-        assert end.end is AttemptEnd.FAILED and end.error is not None
-        assert (end.error.stage, end.error.type) == ("LOAD", code)
+        error = error_of(end, "LOAD", code)
         for said in ("input 'words'", words.sha256, str(store), str(copy)):
-            assert said in end.error.message
+            assert said in error.message
         put(copy, WORDS)
         again = await ended(harness, "again", words=words)
         assert again.result == {"text": WORDS.decode()}, "the copy has it"
@@ -190,17 +178,9 @@ async def test_an_input_is_fetched_again_by_another_store_process_after_a_kill(
             await harness.run("t", task_type="a", inputs={"words": remote()})
             await asked.wait()
             put(store, WORDS)  # now the store has these bytes, which is tried first
-            kill_store_process(tmp_path)
+            assert kill_store_process()
             end = await harness.end("t")
     assert end.result == {"text": WORDS.decode()}, end.error
-
-
-def kill_store_process(tmp_path: Path) -> None:
-    """Kills the store process of the worker of this process."""
-    own = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
-    for pid in map(int, Path(own).read_text().split()):
-        if b"store_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
 
 
 async def test_the_key_of_a_credential_is_in_no_topic_output_or_file_of_the_worker(
@@ -209,32 +189,10 @@ async def test_the_key_of_a_credential_is_in_no_topic_output_or_file_of_the_work
     monkeypatch.setattr(inputs, "RETRY_AFTER_S", (0.1,))
     async with store_server(FORBIDDEN) as (url, asked):
         with_credentials(tmp_path, monkeypatch, url)
-        everything = await fail_to_fetch(tmp_path)
+        async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
+            error_of(await ended(harness, words=remote()), "LOAD", "store_unreachable")
+            assert "trying again" in await harness.output("t", bool)
+            records = await all_records(harness)
     assert asked.is_set()
-    files = [path.read_bytes() for path in (tmp_path / "worker").rglob("*") if path.is_file()]
-    for text in (*everything, *files, *(each.encode() for each in capfd.readouterr())):
-        assert SECRET.encode() not in text and b"canary-key" not in text
-
-
-async def all_records(harness: WorkerHarness) -> list[bytes]:
-    """Returns the values of all records of the topics that a worker writes or reads."""
-    topics, found = harness.topics, list[bytes]()
-    for topic in (topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs):
-        for partition, end in (await harness.log.ends(topic.name)).items():
-            reader, seen = harness.log.reader({(topic.name, partition): 0}), 0
-            while seen < end:
-                for entry in await reader.read(1.0):
-                    seen = entry.offset + 1
-                    found.append((entry.value or b"") + repr(entry.headers).encode())
-            await reader.close()
-    return found
-
-
-async def fail_to_fetch(tmp_path: Path) -> list[bytes]:
-    """Runs a task whose input the store doesn't give; returns all records of its worker."""
-    async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
-        end = await ended(harness, words=remote())
-        assert end.error is not None and end.error.type == "store_unreachable"
-        told = await harness.messages(harness.topics.logs, "t", lambda found: bool(of(found, OutputWritten)))
-        assert "trying again" in str(told)
-        return await all_records(harness)
+    written = "\n".join((records, all_files(tmp_path / "worker"), *capfd.readouterr()))
+    assert SECRET not in written and "canary-key" not in written

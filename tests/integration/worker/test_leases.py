@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, running, scripted_settings
+from tests.integration.worker.given import worker_with
+from tests.integration.worker.harness import Gate, WorkerHarness, running, scripted_settings
 from trackside.contracts.tasks import AttemptEnd, TaskReturned
 from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TransientError
@@ -41,9 +42,8 @@ async def test_an_exclusive_task_ends_before_the_lease_of_a_silent_log(
     await log.ensure(topics.shared)
     settings = scripted_settings(tmp_path / "worker")
     async with running(log, topics, settings) as harness:
-        requested = {"train": ["wait"], "gate": str(gate.path)}
-        await harness.run("a", requested, task_type="scripted", exclusive=True, lease_s=20.0)
-        await harness.run("b", requested, task_type="scripted", device="cpu-1")
+        await harness.run("a", gate.waits, task_type="scripted", exclusive=True, lease_s=20.0)
+        await harness.run("b", gate.waits, task_type="scripted", device="cpu-1")
         await harness.run("c", {}, task_type="scripted", exclusive=True, wait=True, lease_s=20.0)
         await asyncio.gather(harness.statuses("a", 4), harness.statuses("b", 4))
         log.silent = True
@@ -65,11 +65,9 @@ async def beats(harness: WorkerHarness, count: int) -> int:
 async def test_an_exclusive_task_runs_while_the_log_answers(
     tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topics, clock = Topics("t."), Clock(monkeypatch)
-    settings = scripted_settings(tmp_path / "worker", heartbeat_interval_s=0.05)
-    async with running(await memory_log(topics), topics, settings) as harness:
-        requested = {"train": ["wait"], "gate": str(gate.path)}
-        await harness.run("a", requested, task_type="scripted", exclusive=True, lease_s=20.0)
+    clock = Clock(monkeypatch)
+    async with worker_with(scripted_settings(tmp_path / "worker", heartbeat_interval_s=0.05)) as harness:
+        await harness.run("a", gate.waits, task_type="scripted", exclusive=True, lease_s=20.0)
         await harness.statuses("a", 4)
         seen = 0
         for _ in range(4):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.worker.given import SHARES, shared_worker
-from tests.integration.worker.harness import WorkerHarness, of, scripted_settings, stream_of
+from tests.integration.worker.harness import WorkerHarness, error_of, of, scripted_settings, stream_of
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
@@ -133,9 +133,7 @@ async def test_t11_a_process_that_is_killed_is_noticed_and_its_device_is_free(
 
 async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(harness: WorkerHarness) -> None:
     end = of(await scripted(harness, {"train": ["disk"]}), AttemptEnded)[0]
-    assert end.end is AttemptEnd.FAILED and end.error is not None
-    assert (end.error.type, end.error.stage) == ("OSError", "TRAIN")
-    assert end.error.message.startswith("the disk is full")
+    assert error_of(end, "TRAIN", "OSError").message.startswith("the disk is full")
 
 
 def make_unwritable(harness: WorkerHarness, folder: str, incarnation: str) -> None:
@@ -160,9 +158,15 @@ async def test_fm_21_a_worker_whose_disk_is_full_refuses_and_goes_on(harness: Wo
     assert len(of(story, TaskAccepted)) == 1 and of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
-async def test_a_type_has_no_more_memory_than_its_catalogue_allows(harness: WorkerHarness) -> None:
+async def test_t18_what_does_not_fit_on_the_host_or_is_more_than_its_type_may_have_is_refused(
+    harness: WorkerHarness,
+) -> None:
     refused = await harness.refused("a", task_type="modest", reserved=Reservation(memory_bytes=2**31))
     assert refused.code == "out_of_memory" and "modest" in refused.message
+    host = (await harness.joined()).memory_bytes
+    assert host > 0
+    reserved = Reservation(memory_bytes=host + 1)
+    assert (await harness.refused("b", task_type="scripted", reserved=reserved)).code == "out_of_memory"
 
 
 async def test_t17_a_training_that_runs_out_of_memory_requests_no_more_than_its_type_may(
@@ -192,10 +196,3 @@ async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgrou
     end = of(await scripted(harness, {"train": ["killed"]}, "killed"), AttemptEnded)[0]
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -9), "the kernel's kill was another task's"
     assert await finishes(harness, "c", task_type="capped")
-
-
-async def test_t18_what_does_not_fit_on_the_host_is_refused(harness: WorkerHarness) -> None:
-    host = (await harness.joined()).memory_bytes
-    assert host > 0
-    reserved = Reservation(memory_bytes=host + 1)
-    assert (await harness.refused("a", task_type="scripted", reserved=reserved)).code == "out_of_memory"

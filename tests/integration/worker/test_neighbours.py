@@ -12,16 +12,14 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 
 from tests.integration.worker.conftest import NUMBERS
-from tests.integration.worker.given import SHARES, task_of
+from tests.integration.worker.given import SHARES, on_gpu, task_of
 from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, of, running, scripted_settings
 from tests.integration.worker.test_warm_processes import SCRIPT, WARM
 from tests.nvml.standin import GIB, FakeNvml
-from trackside.contracts.device_commands import RunTask
 from trackside.contracts.tasks import AttemptEnd, Reservation, TaskAccepted, TaskRefused
 from trackside.contracts.topics import Topics
 
 pytestmark = SHARES
-SCRIPTED_ON_GPU: dict[str, Any] = {"device": "gpu-0", "task_type": "scripted"}
 
 
 @dataclass
@@ -45,11 +43,6 @@ async def two_workers(folder: Path, **more: Any) -> AsyncIterator[Host]:
         yield Host(first, second, shared)
 
 
-@pytest.fixture(scope="module")
-def gpus(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
-    return FakeNvml(nvml_library, tmp_path_factory.mktemp("gpus"))
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(gpus: FakeNvml, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
     with pytest.MonkeyPatch.context() as patched:
@@ -69,26 +62,13 @@ async def host(shared: Host) -> Host:
     return found
 
 
-async def run_on_gpu(
-    worker: WorkerHarness, task_id: str, cuda_gib: int, gate: Gate | None = None, **more: Any
-) -> RunTask:
-    """Runs a task on gpu-0; with a gate it trains until that opens, and this waits until it trains."""
-    parameters = {"train": ["wait"], "gate": str(gate.path)} if gate is not None else {}
-    reserved = more.pop("reserved", Reservation(cuda_memory_bytes=cuda_gib * GIB))
-    more = {**SCRIPTED_ON_GPU, "reserved": reserved, **more}
-    command = await worker.run(task_id, parameters, **more)
-    if gate is not None:
-        await worker.statuses(task_id, 4)
-    return command
-
-
 async def test_t18_a_gpu_that_another_worker_has_given_away_is_refused_with_its_name(
     host: Host, gate: Gate
 ) -> None:
-    await run_on_gpu(host.first, "a", 14, gate)
+    await on_gpu(host.first, "a", 14, gate)
     incarnation = (await host.first.joined()).incarnation
     await host.second.heartbeat(lambda beat: any(each.device_bytes for each in beat.neighbours))
-    await run_on_gpu(host.second, "b", 14)
+    await on_gpu(host.second, "b", 14)
     refused = await host.second.event(TaskRefused, "b")
     assert (refused.code, refused.message) == (
         "out_of_memory",
@@ -105,8 +85,8 @@ async def test_t18_a_gpu_that_another_worker_has_given_away_is_refused_with_its_
 
 async def test_t18_a_task_waits_until_the_gpu_is_free_on_the_other_worker(host: Host, gate: Gate) -> None:
     with capture_logs() as logged:
-        await run_on_gpu(host.first, "a", 14, gate)
-        await run_on_gpu(host.second, "b", 14, wait=True)
+        await on_gpu(host.first, "a", 14, gate)
+        await on_gpu(host.second, "b", 14, wait=True)
         await host.second.is_held("b")
         assert of(await host.second.events_so_far("b"), TaskAccepted) == []
         await gate.pass_one()
@@ -120,12 +100,9 @@ async def test_t18_a_task_waits_until_the_gpu_is_free_on_the_other_worker(host: 
 
 
 async def test_two_workers_that_begin_at_once_do_not_both_get_the_gpu(host: Host, gates: list[Gate]) -> None:
-    gates = gates[:2]
     await asyncio.gather(host.first.joined(), host.second.joined())
-    requested = [{"train": ["wait"], "gate": str(gate.path)} for gate in gates]
-    more = {**SCRIPTED_ON_GPU, "wait": True, "reserved": Reservation(cuda_memory_bytes=14 * GIB)}
     await asyncio.gather(
-        host.first.run("a", requested[0], **more), host.second.run("b", requested[1], **more)
+        on_gpu(host.first, "a", 14, gates[0], wait=True), on_gpu(host.second, "b", 14, gates[1], wait=True)
     )
     trains = {
         asyncio.create_task(host.first.statuses("a", 4)): 0,
@@ -145,8 +122,8 @@ async def test_t18_the_memory_of_the_host_is_given_away_once(host: Host, gate: G
     joined = await host.first.joined()
     assert joined.memory_pool and joined.memory_pool == (await host.second.joined()).memory_pool
     much = Reservation(memory_bytes=joined.memory_bytes * 6 // 10)
-    await run_on_gpu(host.first, "a", 0, gate, reserved=much)
-    await run_on_gpu(host.second, "b", 0, device="gpu-1", reserved=much, wait=True)
+    await on_gpu(host.first, "a", 0, gate, reserved=much)
+    await on_gpu(host.second, "b", 0, device="gpu-1", reserved=much, wait=True)
     await host.second.is_held("b")
     assert of(await host.second.events_so_far("b"), TaskAccepted) == []
     await gate.pass_one()
@@ -154,9 +131,7 @@ async def test_t18_the_memory_of_the_host_is_given_away_once(host: Host, gate: G
 
 
 async def test_what_tasks_of_a_neighbour_use_is_not_foreign(host: Host, gate: Gate, gpus: FakeNvml) -> None:
-    requested = {"tell_pid": True, "train": ["wait"], "gate": str(gate.path)}
-    reserved = Reservation(cuda_memory_bytes=6 * GIB)
-    await host.first.run("a", requested, **SCRIPTED_ON_GPU, reserved=reserved)
+    await on_gpu(host.first, "a", 6, gate, requested={"tell_pid": True})
     pid = await host.first.pid("a")
     gpus.set(0, processes=[(pid, 5 * GIB), (1, GIB)])
     await host.second.heartbeat(

@@ -6,14 +6,9 @@ import pytest
 
 from tests.integration.worker.given import DAEMON, SHARES, TaskType, shared_types, started, task_of
 from tests.integration.worker.harness import WorkerHarness, alive
-from tests.integration.worker.processes import (
-    events_after_restart,
-    killable_worker,
-    next_line,
-    wait_until_gone,
-)
+from tests.integration.worker.processes import events_after_restart, killed_worker, recovered, wait_until_gone
 from tests.integration.worker.saved import CLASS, class_of
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks import AttemptEnd
 
 HIDES = "say(report=daemon())\n"
 STAYS_IN_GROUP = "import subprocess\nsay(report=subprocess.Popen(['sleep', '600']).pid)\n"
@@ -74,13 +69,7 @@ async def test_a_program_dies_with_its_worker_and_what_it_left_is_named_by_the_s
     marked = DAEMON.replace(", {})", ", dict(os.environ))")
     script = f"{marked}\nleft = daemon()\nsay(report=os.getpid())\nsay(report=left)\ntime.sleep(600)"
     catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"
-    with killable_worker(data_dir, {}, str(catalogue), "a") as process:
-        incarnation, pid = next_line(process), int(next_line(process))
-        process.kill()
-        assert wait_until_gone(pid)
+    incarnation, _ = killed_worker(data_dir, {}, str(catalogue), "a")
     _, story = await events_after_restart(data_dir)
-    end = story[-1]
-    assert isinstance(end, AttemptEnded)
-    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
-    (name,) = end.leftovers
+    (name,) = recovered(story, AttemptEnd.LOST, incarnation).leftovers
     assert name.endswith(" sleep 600") and wait_until_gone(int(name.split()[0]))

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import HIDDEN, PYTHON, SHARES, TaskType, shared_types, started, task_of
-from tests.integration.worker.harness import EXAMPLES, LIMIT_S, WorkerHarness, of
-from tests.integration.worker.processes import (
-    events_after_restart,
-    killable_worker,
-    next_line,
-    wait_until_gone,
-)
+from tests.integration.worker.harness import EXAMPLES, LIMIT_S, WorkerHarness, error_of, of
+from tests.integration.worker.processes import events_after_restart, killed_worker, recovered, wait_until_gone
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
 
@@ -159,9 +154,8 @@ async def test_a_program_that_cannot_be_run_fails_at_its_start(harness: WorkerHa
             (folder / name).write_bytes(content)
             (folder / name).chmod(0o700)
         end = await harness.ended(f"t{number}", task_type=f"starts{number}")
-        assert end.end is AttemptEnd.FAILED and end.error is not None
-        assert (end.error.stage, end.error.type) == ("START", "UnstartableError")
-        assert words in end.error.message and program.removeprefix("./") in end.error.message
+        said = error_of(end, "START", "UnstartableError").message
+        assert words in said and program.removeprefix("./") in said
 
 
 @pytest.mark.parametrize(
@@ -207,13 +201,11 @@ async def test_a_program_holds_the_lock_of_its_device(harness: WorkerHarness) ->
 async def test_the_result_of_a_program_is_told_by_the_successor_of_a_killed_worker(tmp_path: Path) -> None:
     script = "say(report=os.getpid())\nsay(final=0.9)\nsay(result={'x': 1})"
     catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"
-    with killable_worker(data_dir, {}, str(catalogue), "a") as process:
-        incarnation, pid = next_line(process), float(next_line(process))
-        assert next_line(process) == "withheld"
+    incarnation, pid = killed_worker(data_dir, {}, str(catalogue), "a", has_ended=True)
     _, story = await events_after_restart(data_dir)
     assert told(story) == [("PERIODICAL", 0, pid), ("FINAL", 1, 0.9)]
-    (end,) = of(story, AttemptEnded)
-    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.FINISHED, True, incarnation)
+    assert len(of(story, AttemptEnded)) == 1
+    end = recovered(story, AttemptEnd.FINISHED, incarnation)
     assert (end.result, end.exit_code) == ({"x": 1}, None)
 
 

@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.harness import (
-    WorkerHarness,
-    memory_log,
-    of,
-    running,
-    scripted_settings,
-)
+from tests.integration.worker.given import worker_with
+from tests.integration.worker.harness import WorkerHarness, of, scripted_settings
 from tests.nvml.standin import GIB, FakeNvml
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnded, Reservation, TaskRefused, TaskReturned
-from trackside.contracts.topics import Topics
 
 TASKS = 30
 FINAL_EVENTS = (AttemptEnded, TaskRefused, TaskReturned)
@@ -53,14 +47,13 @@ async def test_t19_every_placement_of_a_mix_gets_one_last_word(
 ) -> None:
     fake_nvml.load(monkeypatch)
     random_ = random.Random(seed)
-    topics = Topics("t.")
     settings = scripted_settings(
         tmp_path / "worker",
         load_early=random_.randrange(3),
         max_tasks=random_.choice([0, 1, 3]),
         host_reserve=2**60,
     )
-    async with running(await memory_log(topics), topics, settings) as harness:
+    async with worker_with(settings) as harness:
         sent: list[tuple[RunTask, str]] = []
         for number in range(TASKS):
             requested = drawn(random_, number)

@@ -5,34 +5,23 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.integration.worker.harness import CAUSES, memory_log, of, running, settings_for
-from tests.integration.worker.processes import (
-    events_after_restart,
-    killable_worker,
-    next_line,
-    wait_until_gone,
-)
+from tests.integration.worker.given import worker_with
+from tests.integration.worker.harness import CAUSES, of, settings_for
+from tests.integration.worker.processes import events_after_restart, killed_worker, recovered
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
-from trackside.contracts.topics import Topics
 from trackside.worker.attempts.device_locks import kill_holders, try_lock
 from trackside.worker.child.orphans import kill_marked
-
-ROOT = Path(__file__).parents[3]
 
 
 async def test_a_killed_worker_leaves_no_task_behind_and_its_successor_says_lost(tmp_path: Path) -> None:
     """FM-11."""
-    with killable_worker(tmp_path, {"tell_pid": True, "ignore_sigterm": True, "seconds": 600}) as process:
-        incarnation, pid = next_line(process), int(next_line(process))
-        process.kill()
-        assert wait_until_gone(pid)
+    asked = {"tell_pid": True, "ignore_sigterm": True, "seconds": 600}
+    incarnation, _ = killed_worker(tmp_path, asked)
     successor, story = await events_after_restart(tmp_path)
-    end = story[-1]
-    assert isinstance(end, AttemptEnded)
-    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
+    recovered(story, AttemptEnd.LOST, incarnation)
     assert [type(event) for event in story] == [TaskAccepted, AttemptEnded]
     assert {cause for _, cause in await successor.causes("a")} == {CAUSES[RunTask]}
     assert list((tmp_path / "journal").iterdir()) == []
@@ -45,12 +34,8 @@ async def test_a_killed_worker_leaves_no_task_behind_and_its_successor_says_lost
 
 async def test_a_task_that_a_killed_worker_held_is_returned_by_its_successor(tmp_path: Path) -> None:
     """FM-10: it may run elsewhere as the same attempt. The lost behind it counts only if it had begun."""
-    with killable_worker(tmp_path, {"tell_pid": True, "seconds": 600, "held": True}) as process:
-        incarnation, pid = next_line(process), int(next_line(process))
-        process.kill()
-        assert wait_until_gone(pid)
-    topics = Topics("t.")
-    async with running(await memory_log(topics), topics, settings_for(tmp_path)) as harness:
+    incarnation, _ = killed_worker(tmp_path, {"tell_pid": True, "seconds": 600, "held": True})
+    async with worker_with(settings_for(tmp_path)) as harness:
         story = await harness.events_until_end("b")
         returned, end = story
         assert isinstance(returned, TaskReturned) and returned.incarnation == incarnation
@@ -60,16 +45,13 @@ async def test_a_task_that_a_killed_worker_held_is_returned_by_its_successor(tmp
 
 async def test_a_result_on_disk_is_told_by_the_successor_of_a_killed_worker(tmp_path: Path) -> None:
     """FM-12."""
-    with killable_worker(tmp_path, {"tell_pid": True, "reports": [0.5], "value": 0.9}) as process:
-        incarnation, pid = next_line(process), float(next_line(process))
-        assert next_line(process) == "withheld"
+    asked = {"tell_pid": True, "reports": [0.5], "value": 0.9}
+    incarnation, pid = killed_worker(tmp_path, asked, has_ended=True)
     _, story = await events_after_restart(tmp_path)
     assert isinstance(story[0], TaskAccepted)
     told = [(event.kind, event.step, event.value) for event in of(story, MetricReported)]
     assert told == [("PERIODICAL", 0, pid), ("PERIODICAL", 1, 0.5), ("FINAL", 2, 0.9)]
-    end = story[-1]
-    assert isinstance(end, AttemptEnded)
-    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.FINISHED, True, incarnation)
+    end = recovered(story, AttemptEnd.FINISHED, incarnation)
     assert end.result is not None and end.result["device"] == "cpu"
 
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness
+from tests.integration.worker.harness import error_of
+from tests.integration.worker.saved import all_files, all_records
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskRefused
 
 VALUE = 'canary-7f3a"9\\c1/é'
@@ -48,26 +49,6 @@ def secrets(folder: Path, **values: str) -> Path:
     return folder
 
 
-async def all_of(harness: WorkerHarness) -> str:
-    """Returns all records of all topics of the log as a text, without escapes of JSON."""
-    found = list[str]()
-    for topic in harness.topics.shared:
-        ends = await harness.log.ends(topic.name)
-        reader = harness.log.reader({(topic.name, partition): 0 for partition in ends})
-        left = sum(ends.values())
-        while left:
-            entries = await reader.read(1.0)
-            left -= len(entries)
-            found += [repr(entry.headers) + (entry.value or b"").decode() for entry in entries]
-        await reader.close()
-    return "\n".join(found)
-
-
-def files(folder: Path) -> str:
-    """Returns the content of all files below a folder."""
-    return "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
-
-
 async def test_a_program_gets_its_secrets_and_nothing_that_it_writes_has_them(tmp_path: Path) -> None:
     folder = secrets(tmp_path / "secrets", the_key=VALUE, pem=KEY)
     more = ", secrets: [the-key], environment: [{PEM: {secret: pem}}]"
@@ -75,7 +56,8 @@ async def test_a_program_gets_its_secrets_and_nothing_that_it_writes_has_them(tm
     async with started(tmp_path, catalogue, secrets_dir=folder, keep_workdirs=True) as harness:
         end = await harness.ended("t", {"key": {"secret": "the-key"}}, task_type="a")
         await harness.output("t", lambda text: "line 1" in text or text.count("[redacted]") > 8)
-        written = await all_of(harness)
+        written = await all_records(harness)
+    files = all_files(tmp_path / "worker")
     assert end.result == {
         "key": "[redacted]",
         "right": True,
@@ -84,8 +66,8 @@ async def test_a_program_gets_its_secrets_and_nothing_that_it_writes_has_them(tm
     }
     for canary in ("canary-7f3a", "line-one-of-it", "line-two-of-it"):
         assert canary not in written
-        assert canary not in files(tmp_path / "worker")
-    assert '{"secret": "the-key"}' not in files(tmp_path / "worker"), "its folder is not kept"
+        assert canary not in files
+    assert '{"secret": "the-key"}' not in files, "its folder is not kept"
 
 
 async def test_an_exception_of_a_class_shows_no_secret_and_its_process_has_it_in_no_list(
@@ -97,7 +79,7 @@ async def test_an_exception_of_a_class_shows_no_secret_and_its_process_has_it_in
     catalogue = task_of(tmp_path, task="entry: 'failing:Failing'", more=more)
     async with started(tmp_path, catalogue, secrets_dir=folder) as harness:
         end = await harness.ended("t", {"options": [{"key": {"secret": "the-key"}}]}, task_type="a")
-        written = await all_of(harness)
+        written = await all_records(harness)
     assert end.error is not None and end.error.type == "RuntimeError", end.error
     assert "[redacted] was refused, password=[redacted]" in end.error.traceback
     assert [each for each in ("canary-7f3a", "hunter2") if each in written] == []
@@ -134,9 +116,7 @@ async def test_a_secret_that_cannot_be_had_ends_the_attempt_with_what_was_expect
     async with started(tmp_path, catalogue, secrets_dir=folder) as harness:
         for name, message in expected.items():
             end = await harness.ended(name, {"key": {"secret": name}}, task_type="a")
-            assert end.end is AttemptEnd.FAILED and end.error is not None
-            assert (end.error.stage, end.error.type) == ("START", "secret_missing")
-            assert end.error.message.startswith(message)
+            assert error_of(end, "START", "secret_missing").message.startswith(message)
 
 
 COMMAND = """

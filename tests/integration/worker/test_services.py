@@ -2,16 +2,15 @@
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.worker.given import PYTHON, SHARES, TaskType, shared_types, started, task_of
-from tests.integration.worker.harness import WorkerHarness, alive, of
+from tests.integration.worker.given import PYTHON, SHARES, TaskType, shared_types
+from tests.integration.worker.harness import WorkerHarness, alive, error_of, of
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
-from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatusChanged
+from trackside.contracts.tasks import AttemptEnd, TaskStatusChanged
 
 CLASS = """
 from trackside.sdk import Service, trial
@@ -21,12 +20,9 @@ class Echo(Service):
         asked = trial.parameters()
         if asked.get("ends"):
             return
-        if asked.get("stays"):
-            trial.should_stop()  # before it is ready: SIGTERM ends a task that has never asked
         trial.ready(pid=os.getpid(), device=device)
-        if asked.get("hangs") or asked.get("stays"):
-            while True:
-                time.sleep(600)
+        if asked.get("hangs"):
+            time.sleep(600)
         while not trial.should_stop():
             found = trial.instruction(wait_s=0.2)
             if found is not None:
@@ -110,25 +106,12 @@ async def test_a_service_that_hangs_is_killed_and_one_that_asks_is_not(harness: 
     more: dict[str, Any] = {"task_type": "class", "service": True, "unresponsive_s": 0.5}
     again = await harness.run("b", **more, device_ids=[], device="host")
     await ready(harness, task_id="b")
-    ended = await harness.ended("a", {"hangs": True}, **more)
-    assert ended.end is AttemptEnd.FAILED
-    assert ended.error is not None
-    assert (ended.error.stage, ended.error.type) == ("TRAIN", "service_unresponsive")
+    error_of(await harness.ended("a", {"hangs": True}, **more), "TRAIN", "service_unresponsive")
     assert "no sign of life for 0.5 s" in await harness.output("a", bool)
     await harness.instruct(again, 1, device="host")
     await harness.event(InstructionAcknowledged, "b")
     await harness.stop(again, device="host")
     await harness.end("b")
-
-
-async def test_a_service_that_stays_after_sigterm_is_killed_after_the_grace_time(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, *KINDS["class"], SERVICE), stop_grace_s=0.5) as harness:
-        command = await serve(harness, {"stays": True}, task_type="a")
-        pid = (await ready(harness)).detail["pid"]
-        await harness.stop(command)
-        assert (await harness.end("a")).end is AttemptEnd.CANCELLED
-        assert "still there 0.5 s after SIGTERM: killed" in await harness.output("a", bool)
-        assert not alive(pid)
 
 
 @pytest.mark.parametrize(("kind", "parameters"), [("class", {"ends": True}), ("ends", {})])
@@ -137,8 +120,7 @@ async def test_a_service_that_returns_has_failed(
 ) -> None:
     ended = await harness.ended("a", parameters, task_type=kind, service=True)
     assert ended.end is AttemptEnd.FAILED
-    assert isinstance(ended.error, TaskError)
-    assert ended.error.type == "service_exited"
+    assert ended.error is not None and ended.error.type == "service_exited"
 
 
 async def test_a_service_without_devices_runs_next_to_a_full_slot(harness: WorkerHarness) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.given import started, task_of
+from tests.integration.worker.given import TaskType, catalogue_of, started, task_of
 from tests.integration.worker.harness import Gate, of, running, settings_for
 from tests.integration.worker.saved import CLASS, bytes_of, class_of
 from trackside.contracts.artifacts import ArtifactSaved
@@ -60,8 +60,7 @@ async def test_a_program_reports_values_in_lines_and_bad_ones_are_refused(
 ) -> None:
     """S14."""
     async with started(tmp_path, task_of(tmp_path, LINES)) as harness:
-        await harness.run("t", task_type="a")
-        end = await harness.end("t")
+        end = await harness.ended("t", task_type="a")
         found = await harness.items("t", 3)
         points = await harness.messages(harness.topics.metrics, "t", lambda all_: bool(losses(all_)))
         output = await harness.output("t", lambda text: text.count("trackside:") >= 12)
@@ -107,8 +106,7 @@ async def test_equal_bytes_are_stored_once_and_are_no_artifacts_of_the_task(
 ) -> None:
     """S14: more files than may wait for the store at once, so the task has waited for it too."""
     async with started(tmp_path, task_of(tmp_path, EQUAL, CLASS)) as harness:
-        await harness.run("t", task_type="a")
-        story = await harness.events_until_end("t")
+        story = await harness.story("t", task_type="a")
         found = await harness.items("t", 301)
     assert not of(story, ArtifactSaved)
     (end,) = of(story, AttemptEnded)
@@ -126,15 +124,14 @@ async def test_without_a_store_bytes_are_left_out_and_the_task_continues(
     dropped = metrics.counter("trackside.worker.dropped.summaries").labels(code="store_missing")
     before = dropped._value.get()
     async with started(tmp_path, task_of(tmp_path, EQUAL, CLASS)) as harness:
-        await harness.run("t", task_type="a")
-        assert (await harness.end("t")).end is AttemptEnd.FINISHED
+        assert (await harness.ended("t", task_type="a")).end is AttemptEnd.FINISHED
         output = await harness.output("t", lambda text: "in all" in text)
     assert "a summary was left out (store_missing): same: the worker has no store" in output
     assert "in all 301 summaries were left out: store_missing" in output
     assert dropped._value.get() - before == 301
 
 
-POINTS, TEXTS = 200_000, 2_000
+POINTS, TEXTS, STEPS = 200_000, 2_000, 20
 FLOODS = f"""
 import time
 from trackside.sdk import Task, trial
@@ -154,12 +151,11 @@ class Floods(Task):
 
 class Steps(Task):
     def train(self, device):
-        for step in range({{STEPS}}):
+        for step in range({STEPS}):
             with open(trial.parameters()["gate"]) as gate:
                 gate.read()
             trial.metric("steady", step, step)
 """
-STEPS = 20
 
 
 class HeldLog(MemoryLog):
@@ -181,7 +177,7 @@ class HeldLog(MemoryLog):
 
 @pytest.mark.long
 async def test_a_task_that_floods_waits_itself_and_loses_nothing_while_another_continues(
-    tmp_path: Path,
+    tmp_path: Path, gate: Gate
 ) -> None:
     """S15: no cap. The flood waits for a log that takes nothing from it; the other task is not delayed."""
     topics = Topics("t.")
@@ -190,19 +186,15 @@ async def test_a_task_that_floods_waits_itself_and_loses_nothing_while_another_c
     flooded = partition_of("flood", topics.metrics.partitions)
     ids = (f"steady-{number}" for number in range(9))
     steady = next(each for each in ids if partition_of(each, topics.metrics.partitions) != flooded)
-    task_of(tmp_path, FLOODS.replace("{STEPS}", str(STEPS)), CLASS)
-    catalogue = tmp_path / "catalogue.yaml"
-    catalogue.write_text(
-        "tasks: {a: {entry: 'script:Floods', path: .}, b: {entry: 'script:Steps', path: .}}\n"
-    )
-    gate = Gate(tmp_path / "gate")
+    types = {name: TaskType(FLOODS, f"entry: 'script:{name.title()}'") for name in ("floods", "steps")}
+    catalogue = catalogue_of(tmp_path, types)
     dropped = metrics.counter("trackside.worker.dropped.batches").labels(topic=topics.metrics.name)
     before = dropped._value.get()
     settings = settings_for(tmp_path / "worker", catalogue=catalogue, cpu_slots=2)
     async with running(log, topics, settings) as harness:
-        await harness.run("flood", task_type="a")
+        await harness.run("flood", task_type="floods")
         await log.reached.wait()
-        await harness.run(steady, {"gate": str(gate.path)}, task_type="b", device="cpu-1")
+        await harness.run(steady, {"gate": str(gate.path)}, task_type="steps", device="cpu-1")
         for step in range(STEPS):
             if step == STEPS // 2:  # the second half while the flood passes through the worker
                 assert not of(await harness.events_so_far("flood"), AttemptEnded)

@@ -1,19 +1,17 @@
 """A store that is away: what tasks report waits for it, in bounds, and what is left out is counted."""
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness, of
-from tests.integration.worker.saved import CLASS, class_of, named_store, tried_again
+from tests.integration.worker.harness import WorkerHarness, items_in, of
+from tests.integration.worker.saved import CLASS, bytes_of, class_of, tried_again
 from tests.polling import poll_until
 from tests.small_disk import small_disk
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import ReportedItem, SummaryItemsReported
+from trackside.contracts.summaries import ReportedItem
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import store_outage
 from trackside.worker.child.summary_spool import MAX_UNSTORED_FILES
@@ -39,6 +37,13 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_outage, "LAST_RETRY_S", 0.2)
 
 
+@pytest.fixture
+def blocked_store(missing_store: Path) -> Path:
+    """A file where the folder of the store should be."""
+    missing_store.touch()
+    return missing_store
+
+
 async def run(harness: WorkerHarness, progress: Path, count: int, size: int, task_id: str = "t") -> None:
     parameters = {"count": count, "bytes": size, "progress": str(progress)}
     await harness.run(task_id, parameters, task_type="a")
@@ -46,30 +51,19 @@ async def run(harness: WorkerHarness, progress: Path, count: int, size: int, tas
 
 async def images(harness: WorkerHarness, task_id: str = "t") -> list[ReportedItem]:
     """Waits for the text that is reported last; returns the images before it, and those of its record."""
-
-    def is_whole(found: list[Message]) -> bool:
-        return any(item.kind == "text" for batch in of(found, SummaryItemsReported) for item in batch.items)
-
     await harness.end(task_id)
-    found = await harness.messages(harness.topics.metrics, task_id, is_whole)
-    items = [item for batch in of(found, SummaryItemsReported) for item in batch.items]
-    return [item for item in items if item.kind == "image"]
-
-
-def assert_in_store(store: Path, item: ReportedItem, size: int) -> None:
-    """The store has the bytes of the item's step."""
-    digest = hashlib.sha256(f"{item.step:08d}".encode() * (size // 8)).hexdigest()
-    assert item.artifact is not None and item.artifact.sha256 == digest
-    (path,) = [each for each in store.rglob(f"*{digest[4:]}") if each.is_file()]
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    found = await harness.messages(
+        harness.topics.metrics, task_id, lambda all_: any(item.kind == "text" for item in items_in(all_))
+    )
+    return [item for item in items_in(found) if item.kind == "image"]
 
 
 async def test_a_task_waits_for_a_full_store_and_all_is_stored_once_it_has_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, missing_store: Path
 ) -> None:
     """S14: the task waits in its own process before it has more bytes than its spool may keep."""
     size, count = MIB, 80
-    with small_disk(named_store(tmp_path, monkeypatch), "120m") as disk:
+    with small_disk(missing_store, "120m") as disk:
         disk.fill(leave_bytes=8 * MIB)
         async with started(tmp_path, task_of(tmp_path, TASK, CLASS)) as harness:
             progress = tmp_path / "progress"
@@ -88,23 +82,21 @@ async def test_a_task_waits_for_a_full_store_and_all_is_stored_once_it_has_room(
             assert end.end is AttemptEnd.FINISHED
             assert sorted(item.step for item in found) == [*range(count)]
             for item in found[:: count // 4]:
-                assert_in_store(disk.folder, item, size)
+                assert bytes_of(item, disk.folder) == f"{item.step:08d}".encode() * (size // 8)
     assert not [*(tmp_path / "worker" / "spool").rglob("*.content")]
     assert "left out" not in await harness.output("t", lambda text: True)
 
 
 @pytest.mark.long
 async def test_a_store_that_is_missing_and_comes_back_gets_what_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, blocked_store: Path
 ) -> None:
-    store = named_store(tmp_path, monkeypatch)
-    store.touch()  # a file where its folder should be
     async with started(tmp_path, task_of(tmp_path, TASK, CLASS)) as harness:
         await run(harness, tmp_path / "progress", 300, 8)
         await tried_again("store_unreachable")
         await poll_until(_reached(tmp_path / "progress", MAX_UNSTORED_FILES - 1))
-        store.unlink()
-        store.mkdir()
+        await asyncio.to_thread(blocked_store.unlink)
+        await asyncio.to_thread(blocked_store.mkdir)
         found = await images(harness)
         assert (await harness.end("t")).end is AttemptEnd.FINISHED
     assert sorted(item.step for item in found) == [*range(300)]
@@ -112,9 +104,8 @@ async def test_a_store_that_is_missing_and_comes_back_gets_what_waits(
 
 @pytest.mark.long
 async def test_a_store_that_stays_away_costs_the_images_and_not_the_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, blocked_store: Path
 ) -> None:
-    named_store(tmp_path, monkeypatch).touch()
     catalogue = task_of(tmp_path, TASK, CLASS)
     async with started(tmp_path, catalogue, upload_timeout_s=0.5) as harness:
         await run(harness, tmp_path / "progress", 600, 8)
@@ -127,10 +118,9 @@ async def test_a_store_that_stays_away_costs_the_images_and_not_the_task(
 
 @pytest.mark.long
 async def test_a_worker_that_leaves_does_not_wait_for_the_store_longer_than_it_may(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, blocked_store: Path
 ) -> None:
     """Its setting is 1 s here, and the store would have 600 s."""
-    named_store(tmp_path, monkeypatch).touch()
     loop = asyncio.get_running_loop()
     async with started(tmp_path, task_of(tmp_path, TASK, CLASS), stop_grace_s=1) as harness:
         await run(harness, tmp_path / "progress", 3, 8)

@@ -12,11 +12,7 @@ from tests.integration.worker.harness import WorkerHarness, items_in, of
 from tests.integration.worker.saved import CLASS, bytes_of, class_of
 from tests.unit.summaries.tensorboard_files import items_of, whole
 from trackside.contracts.message import Message
-from trackside.contracts.summaries import (
-    MetricPointsReported,
-    OutputWritten,
-    ReportedItem,
-)
+from trackside.contracts.summaries import MetricPointsReported, ReportedItem
 from trackside.contracts.tasks import AttemptEnd
 from trackside.summaries.event_files.values import Histogram
 from trackside.summaries.kinds.registry import KINDS
@@ -98,8 +94,7 @@ def is_same(one: Any, other: Any) -> bool:
 async def test_a_task_reports_what_it_would_write_to_files(tmp_path: Path, store: Path) -> None:
     """S14: each kind. A second writer's tags have its folder before them: no point of two runs is lost."""
     async with started(tmp_path, task_of(tmp_path, TASK, CLASS)) as harness:
-        await harness.run("t", task_type="a")
-        end = await harness.end("t")
+        end = await harness.ended("t", task_type="a")
         items, points = await reported(harness, 10)
     assert end.end is AttemptEnd.FINISHED
     assert end.result == {"files": ["runs/other", "runs/other/test", "runs/test", "runs/train"]}, (
@@ -152,8 +147,7 @@ writer.add_image("", pixels, 0)
 async def test_a_program_ends_whatever_it_and_its_processes_report(tmp_path: Path, store: Path) -> None:
     """It waits for the answers to its own images: each has to come, and none to another process."""
     async with started(tmp_path, task_of(tmp_path, ODD)) as harness:
-        await harness.run("t", task_type="a")
-        assert (await harness.end("t")).end is AttemptEnd.FINISHED
+        assert (await harness.ended("t", task_type="a")).end is AttemptEnd.FINISHED
         items, _ = await reported(harness, 24)
     counts = Counter(item.tag for item in items)
     assert counts == {"seen": 20, "loaded": 3, "(no tag)": 1}
@@ -173,8 +167,7 @@ writer.add_text("more", "of it", 0)
 """
     async with started(tmp_path, task_of(tmp_path, CALLS + class_of(body), CLASS)) as harness:
         await harness.run("t", task_type="a")
-        said = await harness.messages(harness.topics.logs, "t", lambda lines: bool(of(lines, OutputWritten)))
+        said = await harness.output("t", bool)
         found = await harness.messages(harness.topics.metrics, "t", lambda all_: len(tags_of(all_)) >= 10_000)
     assert len(tags_of(found)) == 10_000
-    told = [line for each in of(said, OutputWritten) for line in each.lines]
-    assert told == ["trackside: 4 values of tags beyond 10,000 were left out"]
+    assert said == "trackside: 4 values of tags beyond 10,000 were left out"

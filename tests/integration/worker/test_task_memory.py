@@ -9,18 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import (
-    Gate,
-    WorkerHarness,
-    memory_log,
-    of,
-    running,
-    scripted_settings,
-)
+from tests.integration.worker.given import worker_with
+from tests.integration.worker.harness import Gate, WorkerHarness, of, scripted_settings
 from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported
-from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.host.usage import read_sessions
 
@@ -34,19 +27,13 @@ SERVER = Path(__file__).parent / "forking_server.py"
 
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[WorkerHarness]:
-    topics = Topics("t.")
     settings = scripted_settings(
         tmp_path / "worker",
         preload="tests.integration.worker.scripted.preloaded",
         watch_interval_s=0.2,
     )
-    async with running(await memory_log(topics), topics, settings) as made:
+    async with worker_with(settings) as made:
         yield made
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    return Gate(tmp_path / "gate")
 
 
 async def measured(harness: WorkerHarness, task_id: str, at_least: int = 1) -> int:
@@ -71,8 +58,7 @@ async def test_a_task_that_waits_uses_little_whatever_the_worker_has_preloaded(
     harness: WorkerHarness, gate: Gate, steps: str
 ) -> None:
     """It showed 323 MiB with torch preloaded; helpers that it forks share those pages, too."""
-    requested = {"train": [steps], "gate": str(gate.path)}
-    await harness.run("a", requested, task_type="scripted")
+    await harness.run("a", {**gate.waits, "train": [steps]}, task_type="scripted")
     used = await measured(harness, "a")
     await gate.pass_one()
     end = await harness.end("a")
@@ -81,21 +67,16 @@ async def test_a_task_that_waits_uses_little_whatever_the_worker_has_preloaded(
     assert used <= end.peak_memory_bytes
 
 
-async def test_what_a_task_takes_is_measured_also_after_it_has_let_go_of_it(harness: WorkerHarness) -> None:
-    await harness.run("a", {"train": ["ok"], "keep": KEPT}, task_type="scripted")
-    assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
+@pytest.mark.parametrize("task_type", ["scripted", "capped", "taking"])
+async def test_what_a_task_takes_is_measured_also_after_it_has_let_go_of_it(
+    harness: WorkerHarness, task_type: str
+) -> None:
+    """Where there are cgroups it is the kernel that counts for `capped`, as it does for its limit.
 
-
-async def test_what_a_short_program_takes_is_measured(harness: WorkerHarness) -> None:
-    """The kernel counts for a program also what the process had that started it."""
-    await harness.run("a", {}, task_type="taking")
-    assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
-
-
-async def test_a_type_with_a_limit_is_measured_as_one_without(harness: WorkerHarness) -> None:
-    """Where there are cgroups it is the kernel that counts, as it does for the limit."""
-    await harness.run("a", {"train": ["ok"], "keep": KEPT}, task_type="capped")
-    assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
+    For `taking`, a short program, it counts also what the process had that started it.
+    """
+    end = await harness.ended("a", {"train": ["ok"], "keep": KEPT}, task_type=task_type)
+    assert KEPT <= end.peak_memory_bytes < KEPT + OVERHEAD
 
 
 @pytest.mark.long

@@ -11,12 +11,7 @@ import pytest_asyncio
 
 from tests.integration.worker.given import SHARES, TaskType, catalogue_of, shared_types, started, task_of
 from tests.integration.worker.harness import WorkerHarness, alive, gone, of
-from tests.integration.worker.processes import (
-    events_after_restart,
-    killable_worker,
-    next_line,
-    wait_until_gone,
-)
+from tests.integration.worker.processes import events_after_restart, killed_worker, recovered, wait_until_gone
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
@@ -271,14 +266,9 @@ async def test_what_a_killed_worker_had_in_a_warm_process_is_given_back(tmp_path
     """FM-11: `a` was the second task of its process, and the first one's end is not said again."""
     catalogue, data_dir = task_of(tmp_path, SCRIPT, WARM), tmp_path / "worker"
     requested = {"before": True, "tell_pid": True, "hang": True}
-    with killable_worker(data_dir, requested, str(catalogue), "a") as process:
-        incarnation, pid = next_line(process), int(next_line(process))
-        process.kill()
-        assert wait_until_gone(pid)
+    incarnation, _ = killed_worker(data_dir, requested, str(catalogue), "a")
     harness, story = await events_after_restart(data_dir)
-    end = story[-1]
-    assert isinstance(end, AttemptEnded)
-    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
+    recovered(story, AttemptEnd.LOST, incarnation)
     assert await harness.events_so_far("first") == []
     assert list((data_dir / "journal").iterdir()) == []
 
@@ -288,13 +278,7 @@ async def test_a_worker_killed_between_two_tasks_leaves_no_process_and_loses_no_
     tmp_path: Path,
 ) -> None:
     catalogue, data_dir = task_of(tmp_path, SCRIPT, WARM), tmp_path / "worker"
-    with killable_worker(data_dir, {"tell_pid": True}, str(catalogue), "a") as process:
-        next_line(process)
-        pid = int(next_line(process))
-        assert next_line(process) == "withheld"
-        process.kill()
-        assert wait_until_gone(pid)
+    incarnation, pid = killed_worker(data_dir, {"tell_pid": True}, str(catalogue), "a", has_ended=True)
     _, story = await events_after_restart(data_dir)
-    end = story[-1]
-    assert isinstance(end, AttemptEnded) and end.result is not None
-    assert (end.end, end.recovered, end.result["pid"]) == (AttemptEnd.FINISHED, True, pid)
+    end = recovered(story, AttemptEnd.FINISHED, incarnation)
+    assert end.result is not None and end.result["pid"] == pid

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import HIDDEN, SHARES, shared_worker, worker_with
-from tests.integration.worker.harness import WorkerHarness, alive, gone, of, parent_of, settings_for
+from tests.integration.worker.harness import (
+    WorkerHarness,
+    alive,
+    error_of,
+    gone,
+    of,
+    parent_of,
+    settings_for,
+)
 from tests.secret_samples import SECRETS
 from trackside.contracts.fleet import WorkerHeartbeat, WorkerHeartbeatDigest, WorkerLeft
 from trackside.contracts.message import Message
@@ -62,11 +70,9 @@ async def test_an_exception_becomes_an_event_with_stage_and_traceback(
     harness: WorkerHarness, stage: str, kind: str
 ) -> None:
     """T5, T9; T12: a result that can't be told ends the attempt, where the reference hung."""
-    end = await harness.ended("a", {"fail": stage})
-    assert end.end is AttemptEnd.FAILED and end.error is not None
-    assert (end.error.stage, end.error.type) == (stage.upper(), kind)
-    assert kind in end.error.traceback
-    assert ("noop.py" in end.error.traceback) == (stage != "report")
+    traceback = error_of(await harness.ended("a", {"fail": stage}), stage.upper(), kind).traceback
+    assert kind in traceback
+    assert ("noop.py" in traceback) == (stage != "report")
     assert (await harness.ended("b")).end is AttemptEnd.FINISHED
 
 
@@ -97,42 +103,38 @@ async def test_heartbeats_name_what_runs_and_those_between_changes_are_digests_o
     tmp_path: Path,
 ) -> None:
     async with worker_with(settings_for(tmp_path, heartbeat_interval_s=0.05)) as harness:
-        await check_heartbeats(harness)
+        command = await harness.run("a", {"wait_for_stop": True})
+        beat = await harness.heartbeat(lambda beat: bool(beat.running))
+        assert [(each.task_id, each.device_ids) for each in beat.running] == [("a", ["cpu-0"])]
 
+        def digests_while_it_runs(messages: list[Message]) -> list[WorkerHeartbeatDigest]:
+            numbers = {beat.sequence for beat in of(messages, WorkerHeartbeat) if beat.running}
+            return [each for each in of(messages, WorkerHeartbeatDigest) if each.whole in numbers]
 
-async def check_heartbeats(harness: WorkerHarness) -> None:
-    command = await harness.run("a", {"wait_for_stop": True})
-    beat = await harness.heartbeat(lambda beat: bool(beat.running))
-    assert [(each.task_id, each.device_ids) for each in beat.running] == [("a", ["cpu-0"])]
-
-    def digests_while_it_runs(messages: list[Message]) -> list[WorkerHeartbeatDigest]:
-        numbers = {beat.sequence for beat in of(messages, WorkerHeartbeat) if beat.running}
-        return [each for each in of(messages, WorkerHeartbeatDigest) if each.whole in numbers]
-
-    found = await harness.messages(
-        harness.topics.heartbeats, "w1", lambda all_: len(digests_while_it_runs(all_)) >= WHOLE_EVERY + 2
-    )
-    views = HeartbeatViews()
-    seen = [
-        (message, views.read(message))
-        for message in found
-        if isinstance(message, WorkerHeartbeat | WorkerHeartbeatDigest)
-    ]
-    assert [message.sequence for message, _ in seen] == list(range(1, len(seen) + 1))
-    for message, view in seen:
-        assert view is not None
-        assert view.sequence == message.sequence
-        assert view.incarnation == (await harness.joined()).incarnation
-    wholes = [message.sequence for message, _ in seen if isinstance(message, WorkerHeartbeat)]
-    assert all(later - earlier <= WHOLE_EVERY for earlier, later in pairwise(wholes))
-    await harness.stop(command)
-    await harness.end("a")
-    after = await harness.messages(
-        harness.topics.heartbeats,
-        "w1",
-        lambda all_: any(not beat.running for beat in of(all_[len(found) :], WorkerHeartbeat)),
-    )
-    assert of(after, WorkerHeartbeat)[-1].running == []
+        found = await harness.messages(
+            harness.topics.heartbeats, "w1", lambda all_: len(digests_while_it_runs(all_)) >= WHOLE_EVERY + 2
+        )
+        views = HeartbeatViews()
+        seen = [
+            (message, views.read(message))
+            for message in found
+            if isinstance(message, WorkerHeartbeat | WorkerHeartbeatDigest)
+        ]
+        assert [message.sequence for message, _ in seen] == list(range(1, len(seen) + 1))
+        for message, view in seen:
+            assert view is not None
+            assert view.sequence == message.sequence
+            assert view.incarnation == (await harness.joined()).incarnation
+        wholes = [message.sequence for message, _ in seen if isinstance(message, WorkerHeartbeat)]
+        assert all(later - earlier <= WHOLE_EVERY for earlier, later in pairwise(wholes))
+        await harness.stop(command)
+        await harness.end("a")
+        after = await harness.messages(
+            harness.topics.heartbeats,
+            "w1",
+            lambda all_: any(not beat.running for beat in of(all_[len(found) :], WorkerHeartbeat)),
+        )
+        assert of(after, WorkerHeartbeat)[-1].running == []
 
 
 async def test_a_worker_that_was_lost_ends_its_tasks_and_joins_anew_and_gives_back_what_it_has_as_it_leaves(

@@ -2,12 +2,9 @@
 
 import json
 
-import pytest
-
 from tests.unit.aggregates.search.test_choice_values import accepted, read
 from trackside.aggregates.search.space import NNI_FIELDS, TYPES, NniParameter
 
-NUMBERS = {"low": 1, "high": 4, "step": 2, "mu": 0.5, "sigma": 2.0}
 NESTED = [
     {
         "_name": "conv",
@@ -18,14 +15,6 @@ NESTED = [
     {"_name": "dense", "units": {"_type": "quniform", "_value": [16, 64, 16]}},
     "empty",
 ]
-
-
-@pytest.mark.parametrize("kind", NNI_FIELDS)
-def test_d31_each_type_of_nni_means_what_ours_means(kind: str) -> None:
-    fields = NNI_FIELDS[kind]
-    ours = {"type": kind, **{name: NUMBERS[name] for name in fields}}
-    theirs = {"_type": kind, "_value": [NUMBERS[name] for name in fields]}
-    assert accepted({"x": theirs}) == accepted({"x": ours}) == {"x": ours}
 
 
 def test_a_space_cannot_have_a_secret() -> None:
