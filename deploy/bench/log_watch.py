@@ -31,7 +31,7 @@ class LogWatch:
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def until(
-        self, fits: Callable[[Record], bool], limit_s: float = 60.0, start: int = 0
+        self, fits: Callable[[Record], bool], limit_s: float = 300.0, start: int = 0
     ) -> SeenRecord:
         """Returns the first record from place `start` on that fits; raises TimeoutError after `limit_s`."""
         at = start
