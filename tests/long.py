@@ -132,7 +132,7 @@ PIECES: tuple[Piece, ...] = (
     _chaos("starved", 3, "test_starved_machine.py"),
     _chaos("alerts", 5, "alerts"),
     _bench("trials", 3, "trials", "slots", "batch", "answers", "idle", "peers"),
-    _bench("log", 3, "rebuild", "points", "replay", "simulation", "service-memory", "recovery"),
+    _bench("log", 3, "rebuild", "points", "replay", "simulation", "service-memory", "recovery", "resumption"),
     _bench("services", 4, "restarts", "console", "pipelines", "rounds"),
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.forked_services import ForkedProcess, fork_service
+from tests.forked_processes import ForkedProcess, fork_service
 
 STOP_S = 60.0
 

@@ -124,26 +124,33 @@ async def verify_while_it_grows(running: Stack, lengths: list[int]) -> None:
             lengths.append(report.events)
 
 
-async def assert_survives_random_faults(running: Stack, proxy: Proxy, seed: int, faults: int) -> None:
-    """Runs a search with random faults, and checks the results."""
-    trials = faults // 2 + 2 * SLOTS
+@asynccontextmanager
+async def begun_search(running: Stack, seed: int, trials: int) -> AsyncIterator[ChaosHarness]:
+    """Begins a search whose trials wait until they are released."""
     async with open_harness(running, seed) as harness:
         with annotated(harness, seed):
             harness.release_trials(0)
             publication = await harness.client.publish(search(seed, trials), SEARCH_ID)
             assert isinstance(await harness.client.answer(publication, TIMEOUT_S), Accepted)
-            await harness.until_devices_busy()
-            random_faults = RandomFaults(running, harness.rng, proxy, harness.note, kills=harness.kills)
-            try:
-                await inject(harness, random_faults, faults)
-            finally:
-                await random_faults.stop()
-            harness.note(f"stopped after {dict(random_faults.counts)}")
-            await harness.until("all programs are ready", lambda: everything_is_ready(running))
-            harness.release_trials(trials - harness.released)
-            for count in range(1, trials + 1):
-                await harness.history.until(f"{count} ends", lambda n=count: ended(harness) >= n)  # type: ignore[misc]
-            await assert_consistent(harness, trials, expect_damage=faults >= MANY_FAULTS)
+            yield harness
+
+
+async def assert_survives_random_faults(running: Stack, proxy: Proxy, seed: int, faults: int) -> None:
+    """Runs a search with random faults, and checks the results."""
+    trials = faults // 2 + 2 * SLOTS
+    async with begun_search(running, seed, trials) as harness:
+        await harness.until_devices_busy()
+        random_faults = RandomFaults(running, harness.rng, proxy, harness.note, kills=harness.kills)
+        try:
+            await inject(harness, random_faults, faults)
+        finally:
+            await random_faults.stop()
+        harness.note(f"stopped after {dict(random_faults.counts)}")
+        await harness.until("all programs are ready", lambda: everything_is_ready(running))
+        harness.release_trials(trials - harness.released)
+        for count in range(1, trials + 1):
+            await harness.history.until(f"{count} ends", lambda n=count: ended(harness) >= n)  # type: ignore[misc]
+        await assert_consistent(harness, trials, expect_damage=faults >= MANY_FAULTS)
     stack.stop(running.folder)
     assert processes_in(running.folder) == []
 
@@ -174,20 +181,16 @@ def everything_is_ready(running: Stack) -> bool:
 
 async def assert_survives(running: Stack, seed: int, chosen: list[Fault], trials: int) -> None:
     """Runs a search, injects the faults one after the other, and checks the results."""
-    async with open_harness(running, seed) as harness:
-        with annotated(harness, seed):
-            harness.release_trials(0)
-            publication = await harness.client.publish(search(seed, trials), SEARCH_ID)
-            assert isinstance(await harness.client.answer(publication, TIMEOUT_S), Accepted)
-            for fault in chosen:
-                await harness.until_devices_busy()
-                harness.note(fault.__name__)
-                await fault(harness)
-            assert harness.released < trials - SLOTS, "the search is too short for its faults"
-            harness.release_trials(trials - harness.released)
-            stream = await harness.client.wait(SEARCH_ID, timeout_s=10 * TIMEOUT_S)
-            assert stream.closed
-            await assert_consistent(harness, trials)
+    async with begun_search(running, seed, trials) as harness:
+        for fault in chosen:
+            await harness.until_devices_busy()
+            harness.note(fault.__name__)
+            await fault(harness)
+        assert harness.released < trials - SLOTS, "the search is too short for its faults"
+        harness.release_trials(trials - harness.released)
+        stream = await harness.client.wait(SEARCH_ID, timeout_s=10 * TIMEOUT_S)
+        assert stream.closed
+        await assert_consistent(harness, trials)
     stack.stop(running.folder)
     assert processes_in(running.folder) == []
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.warm_commands import COLD, COMMAND, run_warm
+from tests.forked_processes import COLD, COMMAND, run_command
 from trackside.embedded.kafka import FAST_START
 
 ADDRESSES = ("TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_POSTGRES_DSN", "TRACKSIDE_TOPIC_PREFIX")
@@ -35,7 +35,7 @@ class UserFolder:
         """Runs a command to its end."""
         imports_alike = self.command == COMMAND and "PYTHONPATH" not in self.extra
         if imports_alike and arguments[0] not in COLD:
-            return run_warm(arguments, self.path, self.environment, text, timeout_s)
+            return run_command(arguments, self.path, self.environment, text, timeout_s)
         return ran([str(self.command), *arguments], self.path, self.environment, text, timeout_s)
 
     def run_ok(self, *arguments: str, timeout_s: float = 300) -> str:

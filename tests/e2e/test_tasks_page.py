@@ -12,9 +12,9 @@ import pytest
 from tests.e2e import recorded_page
 from tests.e2e.harness import UserFolder
 from tests.e2e.recorded_page import PageFile, Session
+from tests.forked_processes import COMMAND
 from tests.house.source import ROOT
 from tests.nvml.standin import FakeNvml
-from tests.warm_commands import COMMAND
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 PAGE = ROOT / "docs" / "tasks.md"

@@ -1,10 +1,11 @@
-"""Every code by which bad input is refused is in the reference of refusals."""
+"""Every code by which bad input is refused, or an artifact, is in the reference."""
 
 import ast
 from collections.abc import Iterator
 
 from tests.house import source
-from trackside.contracts.refusals import REFUSAL_CODES
+from trackside.artifacts.errors import ArtifactError
+from trackside.contracts.refusals import ARTIFACT_CODES, REFUSAL_CODES
 
 FOLDERS = ("libs/contracts", "libs/domain", "libs/aggregates")
 """Where messages are defined that publishers send."""
@@ -23,3 +24,7 @@ def test_the_code_of_every_error_of_a_message_is_in_the_reference() -> None:
     found = set(raised_codes())
     assert len(found) > 10
     assert sorted(found - set(REFUSAL_CODES)) == []
+
+
+def test_the_codes_of_artifacts_are_those_of_the_reference() -> None:
+    assert sorted(kind.code for kind in ArtifactError.__subclasses__()) == sorted(ARTIFACT_CODES)

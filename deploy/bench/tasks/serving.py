@@ -1,10 +1,14 @@
 """A service that answers at once, one that serves a model, and a task that continues from its checkpoint."""
 
+import os
 import time
 from typing import Any
 
 from trackside.incremental import InferenceService
 from trackside.sdk import Service, Task, trial
+
+FIRST = 1
+"""The step of the checkpoint."""
 
 
 class Echo(Service):
@@ -28,14 +32,17 @@ class Linear(InferenceService):
 
 
 class Resumed(Task):
-    """Saves a checkpoint after its first report and waits; continued from one, it reports once and ends."""
+    """Reports the pid of its process, for ever; continued from its checkpoint, it reports once and ends."""
 
     def train(self, device: str) -> None:
-        """Reports the step that it begins with."""
+        """Saves the checkpoint after its first report."""
+        pid = float(os.getpid())
         found = trial.last_checkpoint()
-        step = 0 if found is None else found.step
-        trial.report(float(step), step=step)
+        trial.report(pid, step=0 if found is None else found.step)
         if found is None:
-            trial.checkpoint(1, {"step": 1})
+            trial.checkpoint(FIRST, {"step": FIRST})
+            step = FIRST
             while not trial.should_stop():
                 time.sleep(0.1)
+                step += 1
+                trial.report(pid, step=step)

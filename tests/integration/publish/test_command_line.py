@@ -5,9 +5,9 @@ import json
 import os
 from pathlib import Path
 
+from tests.forked_processes import run_command
 from tests.integration.dispatcher.harness import START, STOP, RunningDispatcher, valid_search
 from tests.integration.installed import variables_of
-from tests.warm_commands import run_warm
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
 from trackside.contracts.topics import Topics
@@ -23,7 +23,7 @@ async def trackside(
         **variables_of(settings),
         "TRACKSIDE_TOPIC_PREFIX": prefix or settings.topic_prefix,
     }
-    ended = await asyncio.to_thread(run_warm, argv, Path(), environment, fed, 120)
+    ended = await asyncio.to_thread(run_command, argv, Path(), environment, fed, 120)
     return ended.returncode, ended.stdout, ended.stderr
 
 

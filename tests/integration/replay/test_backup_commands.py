@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.forked_processes import COMMAND
 from tests.integration.replay.backed_up_log import Given
 from tests.polling import poll_until
 from tests.small_disk import small_disk
-from tests.warm_commands import COMMAND
 from trackside.artifacts.blobs import blob_path
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.opening import open_store

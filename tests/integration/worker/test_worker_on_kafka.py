@@ -1,6 +1,5 @@
 """The worker's own process on a real Kafka: joins, runs torch on digits, is killed, comes back, leaves."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -11,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import EXAMPLES, LIMIT_S, WorkerHarness, alive, of
+from tests.integration.worker.harness import EXAMPLES, WorkerHarness, alive, of
 from tests.integration.worker.processes import worker_process
 from tests.stack import Servers
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.tasks import (
     AttemptAdopted,
     AttemptEnd,
@@ -60,27 +58,6 @@ async def test_a_worker_killed_on_kafka_comes_back_and_has_its_task_still(
         story = await on_kafka.story("b", incarnation=joined.incarnation)
     assert isinstance(story[-1], AttemptEnded) and story[-1].end is AttemptEnd.FINISHED
     assert len(of(story, TaskStatusChanged)) == 4
-
-
-@pytest.mark.long
-async def test_a_worker_that_is_told_to_hand_over_ends_with_0_and_its_task_is_where_it_was(
-    on_kafka: WorkerHarness, stack: Servers, tmp_path: Path
-) -> None:
-    with worker(on_kafka, stack, tmp_path) as process:
-        command = await on_kafka.run("a", WAITS, lease_s=LEASE_S)
-        pid = await on_kafka.pid("a")
-        process.send_signal(signal.SIGUSR1)
-        assert await asyncio.to_thread(process.wait, LIMIT_S) == 0
-        assert alive(pid)
-    with worker(on_kafka, stack, tmp_path):
-        joined = await on_kafka.joined(nth=2)
-        await on_kafka.stop(command.model_copy(update={"incarnation": joined.incarnation}))
-        end = await on_kafka.end("a")
-        assert end.result is not None and end.result["pid"] == pid
-    fleet = await on_kafka.messages(
-        on_kafka.topics.fleet, "w1", lambda all_: len(of(all_, WorkerJoined)) == 2
-    )
-    assert not of(fleet, WorkerLeft)
 
 
 @pytest.mark.long

@@ -3,8 +3,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.errors import error_text
 from trackside.eventlog.kafka_probe import ask_kafka
 from trackside.eventlog.reachability import WITHIN_S, say_until_it_answers
 from trackside.projections.postgres import address_of
@@ -62,3 +64,9 @@ async def test_an_address_that_is_none_and_a_dsn_that_is_none_are_named() -> Non
     assert "'kafka' is not a host:port" in (await first_sentence("Kafka", "kafka"))[0]
     assert address_of("postgresql://me:hunter2@db.example:6000/here") == "db.example:6000/here"
     assert address_of("postgresql://me:pass/word@db/here") == "the address in TRACKSIDE_POSTGRES_DSN"
+
+
+def test_an_error_without_a_text_is_still_told() -> None:
+    assert error_text(TimeoutError()) == "no answer in time"
+    assert error_text(OSError()) == "OSError"
+    assert error_text(KafkaConnectionError("no broker")) == "KafkaConnectionError: no broker"

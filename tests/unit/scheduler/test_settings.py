@@ -1,5 +1,3 @@
-"""Settings become the policy of the decisions."""
-
 import pytest
 
 from trackside.scheduler.occupancy import AdmissionLimits

@@ -41,6 +41,16 @@ def train(log: JobLog, child: str, task_id: str) -> None:
     log.settle()
 
 
+def trained_version(log: JobLog, child: str, task_id: str) -> ModelVersionAdded:
+    """Returns the version that the round adds once the task has saved its model."""
+    train(log, child, task_id)
+    log.work()
+    version = version_added(log)
+    assert version.model.task == TrainedBy(stream=child, task=task_id, attempt=1)
+    assert version.model.artifact.source == f"{child}/{task_id}/model@1"
+    return version
+
+
 def test_a_model_that_a_task_has_trained_is_a_version_that_names_its_attempt(log: JobLog) -> None:
     log.first_round()
     (added, *_) = commands(log)
@@ -79,11 +89,7 @@ def test_the_model_of_the_best_trial_of_a_search_is_the_version(log: JobLog) -> 
     part = Part(kind=TRIAL, number=0)
     task = tasks.TaskSubmitted(task_id=task_id, task_type="train", parameters={}, part=part)
     log.tell(suggested, task, role="dispatcher", stream=child)
-    train(log, child, task_id)
-    log.work()
-    version = version_added(log)
-    assert version.model.task == TrainedBy(stream=child, task=task_id, attempt=1)
-    assert version.model.artifact.source == f"{child}/{task_id}/model@1"
+    version = trained_version(log, child, task_id)
     assert (version.model.metrics, version.model.devices) == ({"accuracy": 0.75}, ["cpu"])
     assert [event.status for event in log.of(RoundEnded)] == ["completed"]
 
@@ -96,11 +102,7 @@ def test_the_output_model_of_a_pipeline_is_the_version(log: JobLog) -> None:
     (requested,) = log.of(ChildRequested)
     child, task_id = requested.child_id, f"{requested.child_id}.fit"
     assert log.streams.by_id[child].root.parameters["round"]["number"] == 1
-    train(log, child, task_id)
-    log.work()
-    version = version_added(log)
-    assert version.model.task == TrainedBy(stream=child, task=task_id, attempt=1)
-    assert version.model.artifact.source == f"{child}/{task_id}/model@1"
+    version = trained_version(log, child, task_id)
     assert version.model.metrics == {"accuracy": 0.75}
     assert log.streams.by_id[MODEL].root.with_digest(digest(task_id)) == version.version
 

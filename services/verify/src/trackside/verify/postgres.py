@@ -31,18 +31,26 @@ _SNAPSHOTS = "SELECT stream_id, partition, log_offset, fold, state FROM snapshot
 
 
 @dataclass(slots=True)
+class _Snapshot:
+    """A snapshot that is not equal to a state of the log yet; `differs` once there was a state to compare."""
+
+    offset: int
+    digest: bytes
+    differs: bool = False
+
+
+@dataclass(slots=True)
 class SnapshotChecks:
-    """The snapshots to compare: by stream, the offset and the digest of the state.
+    """The snapshots to compare, by stream.
 
     `other_folds` counts snapshots of another version of the fold, which are skipped; services skip them too.
     """
 
     topics: Topics
-    pending: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    pending: dict[str, _Snapshot] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     compared: int = 0
     other_folds: int = 0
-    _different: set[str] = field(default_factory=set)
 
     async def read(self, rows: AsyncIterator[RowValues], stream: str) -> None:
         """Reads the rows of all streams, or of one."""
@@ -52,7 +60,7 @@ class SnapshotChecks:
             if fold != fold_name():
                 self.other_folds += 1
             else:
-                self.pending[stream_id] = (offset, _digest(load(state, AGGREGATES)))
+                self.pending[stream_id] = _Snapshot(offset, _digest(load(state, AGGREGATES)))
 
     def compare(self, stream: Stream, outcome: Outcome, offset: int) -> None:
         """Compares the snapshot of a stream that is folded to its offset, the last at which one was applied.
@@ -62,36 +70,31 @@ class SnapshotChecks:
         that is applied.
         """
         found = self.pending.get(stream.stream_id)
-        if found is None or offset < found[0]:
+        if found is None or offset < found.offset:
             return
-        if outcome is Outcome.APPLIED and offset > found[0]:
-            self._differs(stream.stream_id, found[0], _NO_EVENT)
-        elif outcome is Outcome.APPLIED or stream.stream_id in self._different:
-            if _digest(load(pack(stream), AGGREGATES)) == found[1]:
+        if outcome is Outcome.APPLIED and offset > found.offset:
+            self._refuse(stream.stream_id, _NO_EVENT)
+        elif outcome is Outcome.APPLIED or found.differs:
+            found.differs = _digest(load(pack(stream), AGGREGATES)) != found.digest
+            if not found.differs:
                 self._end(stream.stream_id)
-            else:
-                self._different.add(stream.stream_id)
 
     def finish(self) -> list[Finding]:
         """Adds those that no state was equal to, and those of offsets that the log doesn't have."""
-        for stream_id, (offset, _) in list(self.pending.items()):
-            self._differs(stream_id, offset, _NOT_IN_THE_LOG)
+        for stream_id in list(self.pending):
+            self._refuse(stream_id, _NOT_IN_THE_LOG)
         return self.findings
 
-    def _end(self, stream_id: str) -> None:
-        del self.pending[stream_id]
-        self._different.discard(stream_id)
+    def _end(self, stream_id: str) -> _Snapshot:
         self.compared += 1
+        return self.pending.pop(stream_id)
 
-    def _differs(self, stream_id: str, offset: int, otherwise: str) -> None:
-        message = _DIFFERENT if stream_id in self._different else otherwise
-        self._end(stream_id)
-        self._find(stream_id, offset, message)
-
-    def _find(self, stream_id: str, offset: int, message: str) -> None:
+    def _refuse(self, stream_id: str, otherwise: str) -> None:
+        found = self._end(stream_id)
         partition = partition_of(stream_id, self.topics.event_partitions)
+        message = _DIFFERENT if found.differs else otherwise
         self.findings.append(
-            Finding("INV-13", self.topics.events.name, partition, offset, stream_id, message)
+            Finding("INV-13", self.topics.events.name, partition, found.offset, stream_id, message)
         )
 
 

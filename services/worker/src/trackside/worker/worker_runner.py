@@ -17,7 +17,8 @@ from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import HOST, Topics
-from trackside.eventlog.background import cancel_and_wait
+from trackside.eventlog.background import CANCEL_AGAIN_S
+from trackside.eventlog.client_lifecycle import cancel_tasks
 from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.log_id import claim_folder, log_id_of
 from trackside.eventlog.record_writer import RecordWriter
@@ -217,7 +218,8 @@ class WorkerRunner:
         for task in background:
             task.cancel()
         await self._end(incarnation, publisher, leaving)
-        await cancel_and_wait(*background, heartbeats)
+        heartbeats.cancel()
+        await cancel_tasks([*background, heartbeats], CANCEL_AGAIN_S)
         self.joined = False
 
     def _check_disk(self, journal: Journal) -> str:

@@ -1,6 +1,8 @@
-"""Services as processes forked from one that has imported their code: a start takes a tenth of the time.
+"""Services and commands as processes forked from one that has imported their code.
 
-The supervisor's spares do so too. A service that imports from folders of its own comes from another process.
+A start takes a tenth of the time; the supervisor's spares do so too. A service that imports from folders of
+its own comes from another process. Commands that start or end stacks, and what another environment has
+installed, are started as a user starts them.
 """
 
 import atexit
@@ -13,13 +15,20 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from trackside.worker.child.parent_death import die_with
 
+COMMAND = Path(sys.executable).with_name("trackside")
+COLD = {"demo", "down", "restart", "setup", "up", "upgrade"}
+"""Commands that start or end processes which outlive them."""
+READ_LATER = ("artifacts.finding", "logs", "models", "publish", "show", "submit", "watch")
+MODULES = {"cli": [f"commands.{name}" for name in READ_LATER]}
+"""What is imported beside the app of a service or of the command line."""
 ROOT = Path(__file__).resolve().parents[1]
 IMPORTED_FROM = ("PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
 """Variables that say what a process imports: those with others are forked from another process."""
@@ -93,8 +102,41 @@ class ForkedProcess:
 
 def fork_service(name: str, environment: Mapping[str, str], output: Path) -> ForkedProcess:
     """Starts a service with an environment, in this process's folder; its output is added to a file."""
-    forking = _forking(tuple((each, environment.get(each, "")) for each in IMPORTED_FROM))
-    start = {"name": name, "environment": dict(environment), "folder": str(Path.cwd()), "output": str(output)}
+    return _fork([name], Path.cwd(), environment, [Path(os.devnull), output, output], environment)
+
+
+def run_command(
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    text: str = "",
+    timeout_s: float = 300,
+) -> subprocess.CompletedProcess[str]:
+    """Runs `trackside` in a folder to its end; raises subprocess.TimeoutExpired."""
+    with TemporaryDirectory() as place:
+        files = [Path(place, name) for name in ("stdin", "stdout", "stderr")]
+        files[0].write_text(text)
+        process = _fork(["cli", *arguments], folder, environment, files, os.environ)
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        output, errors = (file.read_text() for file in files[1:])
+        return subprocess.CompletedProcess(["trackside", *arguments], code, output, errors)
+
+
+def _fork(
+    argv: list[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    files: list[Path],
+    imported_with: Mapping[str, str],
+) -> ForkedProcess:
+    forking = _forking(tuple((each, imported_with.get(each, "")) for each in IMPORTED_FROM))
+    names = [str(file) for file in files]
+    start = {"argv": argv, "folder": str(folder.absolute()), "environment": dict(environment), "files": names}
     return ForkedProcess(forking, forking.ask(start=start))
 
 
@@ -106,38 +148,42 @@ def _forking(variables: tuple[tuple[str, str], ...]) -> ForkingProcess:
 
 
 def _serve() -> str:
-    """Answers questions until there are none; returns in each new process, with the service that it is."""
+    """Answers questions until there are none; returns in each new process, with the name of its app."""
     for line in sys.stdin:
         question = json.loads(line)
         if "reap" in question:
             answer = os.waitstatus_to_exitcode(os.waitpid(question["reap"], 0)[1])
         else:
-            importlib.import_module(f"trackside.{question['start']['name']}.app")
+            name = question["start"]["argv"][0]
+            for module in ("app", *MODULES.get(name, ())):
+                importlib.import_module(f"trackside.{name}.{module}")
             gc.freeze()
             parent, answer = os.getpid(), os.fork()
             if not answer:
-                return _begin(parent, **question["start"])
+                _begin(parent, **question["start"])
+                return str(name)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
     return ""
 
 
-def _begin(parent: int, name: str, environment: Mapping[str, str], folder: str, output: str) -> str:
-    """Makes this process look as if it had been started with this environment, in a folder."""
+def _begin(
+    parent: int, argv: list[str], folder: str, environment: Mapping[str, str], files: list[str]
+) -> None:
+    """Makes this process look as if it had been started so."""
     die_with(parent)
-    sys.argv = [name]
+    sys.argv = argv
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    written = os.open(output, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    for at, descriptor in enumerate((nothing, written, written)):
-        os.dup2(descriptor, at)
-    return name
+    for number, file in enumerate(files):
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        os.dup2(descriptor, number)
+    sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 - it stays as long as the process
 
 
 def main() -> None:
-    """Runs the process that forks, and in each process that it forks the service."""
+    """Runs the process that forks, and in each process that it forks the service or the command line."""
     if name := _serve():
         importlib.import_module(f"trackside.{name}.app").main()
 
