@@ -27,7 +27,7 @@ MARKED = "long or thorough"
 
 @dataclass(frozen=True)
 class Piece:
-    """Tests of some folders or files, or a program; `minutes` is what it takes on a quiet machine."""
+    """Tests of folders or files, or a program; `minutes` are those of a quiet machine (`tests.times`)."""
 
     name: str
     minutes: float
@@ -74,34 +74,32 @@ def _chaos(name: str, minutes: float, *paths: str) -> Piece:
 
 
 PIECES: tuple[Piece, ...] = (
-    _integration("rows", 3, "projections", "summary_indexer", "summaries", "boards", "metrics"),
-    _integration("replay", 3, "replay", "verify"),
-    _integration("worker", 5, "worker"),
-    _integration("services", 4, "dispatcher", "scheduler", "rights", "incremental", "artifacts"),
-    _integration("commands", 4, "cli", "console", "sdk", "publish", "telemetry"),
-    _integration("embedded", 4, "embedded", "eventlog"),
-    Piece("forged-records", 3, ("tests/e2e/test_forged_records.py",), workers=1),
-    _e2e("clones", 4, "clone", "wheel", "demo"),
-    _e2e("upgrades", 4, "rolling_upgrade", "restarted_stack"),
+    _integration("rows", 2, "projections", "summary_indexer", "summaries", "boards", "metrics"),
+    _integration("replay", 1.5, "replay", "verify"),
+    _integration("worker", 1.5, "worker"),
+    _integration("services", 2, "dispatcher", "scheduler", "rights", "incremental", "artifacts"),
+    _integration("commands", 1.5, "cli", "console", "sdk", "publish", "telemetry"),
+    _integration("embedded", 3, "embedded", "eventlog"),
+    Piece("forged-records", 1, ("tests/e2e/test_forged_records.py",), workers=1),
+    _e2e("clones", 3.5, "clone", "wheel", "demo"),
+    _e2e("upgrades", 2, "rolling_upgrade", "restarted_stack"),
+    _e2e("secure", 2.5, "secrets_stay_on_the_host", "secure_stack"),
     _e2e(
         "stacks",
-        5,
+        3,
         "example_aggregate",
         "forgotten_streams",
         "search_in_own_folder",
-        "secrets_stay_on_the_host",
-        "secure_stack",
         "tasks_in_groups",
         "tasks_page",
     ),
-    Piece("browser", 3, ("tests/browser",), workers=1),
-    _chaos("search", 5, "test_chaos.py"),
-    _unit(
-        "decisions", 5, "aggregates", "domain", "contracts", "dispatcher", "scheduler", "verify", "simulation"
-    ),
+    Piece("browser", 4, ("tests/browser",), workers=1),
+    _chaos("search", 4.5, "test_chaos.py"),
+    _unit("decisions", 3, "aggregates", "domain", "contracts", "scheduler", "verify"),
+    _unit("dispatcher", 4, "dispatcher", "simulation"),
     _unit(
         "rest",
-        1,
+        1.5,
         "artifacts",
         "cli",
         "compat",
@@ -122,12 +120,13 @@ PIECES: tuple[Piece, ...] = (
         "whatif",
         "worker",
     ),
-    Piece("simulation", 1, ("tests/simulation",), whole_files=False),
-    Piece("contract", 1, ("tests/contract",)),
-    _chaos("kills", 5, "kills"),
-    _chaos("runs", 3, "test_runs_under_kills.py", "test_summaries_under_faults.py"),
-    _chaos("rounds", 4, "rounds"),
-    _chaos("disk", 3, "test_full_disk.py"),
+    Piece("simulation", 0.5, ("tests/simulation",), whole_files=False),
+    Piece("contract", 0.5, ("tests/contract",)),
+    _chaos("kills", 3, "kills/test_kill_points.py"),
+    _chaos("training", 3, "kills/test_training_under_kills.py"),
+    _chaos("runs", 3.5, "test_runs_under_kills.py", "test_summaries_under_faults.py"),
+    _chaos("rounds", 1.5, "rounds"),
+    _chaos("disk", 4, "test_full_disk.py"),
     _chaos("soak", 3, "test_soak.py"),
     _chaos("starved", 3, "test_starved_machine.py"),
     _chaos("alerts", 5, "alerts"),
