@@ -20,7 +20,7 @@ pytestmark = [
 ]
 LIMIT_S = 1_200.0
 LOOPS_PER_PROCESSOR = 16
-TRIALS = 40
+TRIALS = 20
 SEARCH = f"""
 kind: search
 task_type: noop
