@@ -68,7 +68,8 @@ def test_every_view_of_the_console_is_among_those_that_are_tested(paths: list[st
 def test_no_page_is_wider_than_a_screen_or_runs_what_tasks_wrote(
     site: Site, page: Page, paths: list[str]
 ) -> None:
-    wrong = []
+    wrong, failed = [], list[str]()
+    page.on("response", lambda answer: failed.append(answer.url) if answer.status >= 500 else None)
     for path in paths:
         page.set_viewport_size({"width": 1280, "height": 900})
         page.goto(site.address + path)
@@ -81,7 +82,7 @@ def test_no_page_is_wider_than_a_screen_or_runs_what_tasks_wrote(
         assert page.evaluate("window.hacked") is None, path
         assert page.locator("img[src=x]").count() == 0, path
         assert page.locator("main b").count() == 0, path
-    assert wrong == []
+    assert (wrong, failed) == ([], [])
 
 
 @pytest.mark.long
