@@ -195,7 +195,7 @@ def _hidden(request: PageRequest) -> list[tuple[str, str]]:
     return [(name, value) for name, value in request.query.multi_items() if value]
 
 
-def _address(base: str, jobs: Sequence[str], **more: object) -> str:
+def _address(base: str, jobs: Sequence[str], /, **more: object) -> str:
     """Returns the address of values: `base` with jobs and other parameters."""
     pairs = [("job", each) for each in jobs] + [(name, str(value)) for name, value in more.items()]
     return f"{base}?{urlencode(pairs)}"
