@@ -175,7 +175,7 @@ def test_an_attempt_of_a_killed_worker_is_an_error_below_a_trial_that_has_succee
     assert (second.service, second.kind, second.is_error) == ("trackside.worker", "consumer", False)
     (found,) = [each for each in traced.named("recover task") if each.trace == root.trace]
     assert (found.service, found.is_error) == ("trackside.worker", True)
-    assert found.attributes["trackside.recovered"] and found.attributes["trackside.attempt"] == 1
+    assert found.attributes["trackside.attempt"] == 1 and found.attributes["trackside.end"] == "lost"
 
 
 def test_lines_of_the_log_are_received_with_the_trace_that_they_belong_to(traced: Traced) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
+from trackside.telemetry import context
 from trackside.worker.attempts import held_forkservers
 from trackside.worker.forkserver_messages import PROTOCOL
 
@@ -54,10 +55,21 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "w1"
 
 
+@pytest.fixture
+def spans() -> Iterator[list[context.Span]]:
+    """Spans that a worker in this process exports, in their order."""
+    exported: list[context.Span] = []
+    context.set_recorder(exported.append)
+    yield exported
+    context.set_recorder(None)
+
+
 async def test_a_task_outlives_its_worker_and_the_next_one_reports_all_of_it(
-    data_dir: Path, gate: Gate
+    data_dir: Path, gate: Gate, spans: list[context.Span]
 ) -> None:
     earlier, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5, 0.25])
+    [entry] = (data_dir / "journal").iterdir()
+    accepted_ns = entry.stat().st_mtime_ns
     async with next_worker(data_dir) as harness:
         joined = await harness.joined()
         adopted = await harness.event(AttemptAdopted, "a")
@@ -76,6 +88,8 @@ async def test_a_task_outlives_its_worker_and_the_next_one_reports_all_of_it(
         assert told == {0: pid, 1: 0.5, 2: 0.25}
         entered = [event.status for event in of(story, TaskStatusChanged)]
         assert entered[-1] is TaskStatus.TRAINING
+    assert [(span.name, span.failure) for span in spans] == [("report", None), ("run task", None)]
+    assert spans[-1].start_ns == accepted_ns
     assert list((data_dir / "journal").iterdir()) == []
     assert list((data_dir / "placements").iterdir()) == []
 
@@ -127,7 +141,7 @@ LOSES: dict[str, Callable[[Path, int, pytest.MonkeyPatch], object]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("why", LOSES)
 async def test_a_task_that_can_not_be_taken_over_is_ended_and_lost_and_the_worker_works(
-    data_dir: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch, why: str
+    data_dir: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch, spans: list[context.Span], why: str
 ) -> None:
     device = "cpu-1" if why == "no such device" else "cpu-0"
     _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, device=device)
@@ -136,6 +150,8 @@ async def test_a_task_that_can_not_be_taken_over_is_ended_and_lost_and_the_worke
         assert (await harness.end("a")).end is AttemptEnd.LOST
         monkeypatch.undo()
         assert (await harness.ended("b", task_type="scripted")).end is AttemptEnd.FINISHED
+    of_a = [span.name for span in spans if span.attributes["trackside.task"] == "a"]
+    assert of_a == ["report", "recover task"], "the scheduler may have told its end before"
     assert await asyncio.to_thread(wait_until_gone, pid)
 
 

@@ -11,7 +11,6 @@ import structlog
 
 from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
 from trackside.eventlog.log import Appended
-from trackside.telemetry.context import now_ns
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.outcome import recovered_ending
@@ -102,7 +101,7 @@ async def _end(
 ) -> tuple[int, asyncio.Future[Appended]]:
     appended_at: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
     written = context.journal.ending(entry)
-    accepted_ns = context.journal.accepted_ns(entry) or now_ns()
+    accepted_ns = context.journal.accepted_ns(entry)
     reporter = Reporter(
         publisher, entry, AttemptSpans(entry, publisher.writer.instance, began_ns=accepted_ns)
     )

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnded, TaskStatus
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStatus
 from trackside.eventlog.decision_spans import NS_PER_MS
 from trackside.eventlog.log import Appended
 from trackside.eventlog.task_spans import (
@@ -41,8 +41,7 @@ class _Phase:
 class AttemptSpans:
     """Notes when the phases of a placement begin, for the spans that it exports at its end.
 
-    `began_ns` is when a placement of an earlier incarnation was accepted: more isn't known of its phases, nor
-    what it was for.
+    `began_ns` is when a placement of an earlier incarnation was accepted: when its phases began isn't known.
     """
 
     def __init__(
@@ -59,17 +58,21 @@ class AttemptSpans:
         self._worker_id = worker_id
         self._identity = part, task_type
         self._topic = topic
+        self._is_of_earlier = bool(began_ns)
         self._began_ns = began_ns or context.now_ns()
-        self._phases: list[_Phase] = [] if began_ns else [_Phase(START, self._began_ns)]
+        self._phases = [] if self._is_of_earlier else [_Phase(START, self._began_ns)]
         self._report_ns = 0
 
     def begin(self, status: TaskStatus) -> None:
         """Notes that a phase begins; one may begin again after it was interrupted."""
-        if name := _PHASES.get(status):
+        name = _PHASES.get(status)
+        if name and not self._is_of_earlier:
             self._phases.append(_Phase(name, context.now_ns()))
 
     def interrupt(self, resource: str, error: Mapping[str, Any]) -> None:
         """Notes that the training ran out of memory, and waits until it may be repeated."""
+        if self._is_of_earlier:
+            return
         self._phases[-1].failure = Failure(f"oom_{resource}", str(error.get("message", "")))
         self._phases.append(_Phase("wait for memory", context.now_ns()))
 
@@ -113,9 +116,11 @@ class AttemptSpans:
             )
         received = messaging.processed(self._topic, 0) if self._topic else {}
         ended = end_attributes(entry.task_id, task_type, entry.attempt, self._worker_id, event.end)
+        # The scheduler may have exported the `run task` of a lost attempt: no attempt has two.
+        is_left = self._is_of_earlier and (not self._topic or event.end is AttemptEnd.LOST)
         context.record(
             Span(
-                name="run task" if self._phases else "recover task",
+                name="recover task" if is_left else "run task",
                 traceparent=self.traceparent,
                 parent=entry.traceparent or None,
                 start_ns=self._began_ns,

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
+from trackside.telemetry.context import now_ns
 from trackside.telemetry.disk_space import write_obstacle
 from trackside.worker.durable_files import sync, write_atomically
 from trackside.worker.process_messages import (
@@ -136,7 +138,11 @@ class Journal:
             return None
 
     def write(self, entry: JournalEntry) -> None:
-        """Records a placement as accepted and creates its working directory. Raises OSError."""
+        """Records a placement as accepted and creates its working directory. Raises OSError.
+
+        One that was accepted before, and is taken over, keeps the time of that.
+        """
+        accepted_ns = self.accepted_ns(entry) if entry.adopters else 0
         try:
             (self.workdir(entry) / OUTPUTS).mkdir(parents=True, exist_ok=True)
             fields = asdict(entry)
@@ -144,6 +150,8 @@ class Journal:
                 if not fields[name]:
                     del fields[name]  # then an older release can read it
             write_atomically(self.entry_file(entry), json.dumps(fields).encode())
+            if accepted_ns:
+                os.utime(self.entry_file(entry), ns=(accepted_ns, accepted_ns))
         except OSError:
             self._write_failed = True
             raise
@@ -166,12 +174,12 @@ class Journal:
     def accepted_ns(self, entry: JournalEntry) -> int:
         """Returns when a placement was accepted, in ns since 1970: its file was written then.
 
-        Returns 0 if the file is gone: a task of the incarnation before may end, and remove it, meanwhile.
+        Returns now if the file is gone: a task of the incarnation before may end, and remove it, meanwhile.
         """
         try:
             return self.entry_file(entry).stat().st_mtime_ns
         except OSError:
-            return 0
+            return now_ns()
 
     def entries_without_end(self) -> list[JournalEntry]:
         """Returns the placements whose end may not be in the log."""
