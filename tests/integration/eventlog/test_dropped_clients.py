@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.proxy import Proxy
-from tests.polling import poll_until
+from tests.polling import elapse, poll_until
 from tests.stack import Servers
 from trackside.contracts.topics import Topics
 from trackside.embedded.ports import held_ports
@@ -47,3 +47,23 @@ async def test_a_producer_that_was_dropped_with_much_to_send_leaves_no_task_behi
             answers = await asyncio.gather(*unanswered, return_exceptions=True)
         assert [type(answer) for answer in answers] == [TransientError] * WRITERS
         await poll_until(nothing_more_than(before), within_s=30)
+
+
+async def test_a_request_for_offsets_that_waits_for_another_one_has_all_of_its_time(
+    stack: Servers, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topics(prefix=topic_prefix).fleet
+    upstream = int(stack.kafka_bootstrap.rpartition(":")[2])
+    with held_ports(1) as (port,), Proxy(port, lambda: upstream) as proxy:
+        async with KafkaLog(proxy.address, "asks") as log:
+            await log.ensure([topic])
+            offsets = await log.ends(topic.name)
+            monkeypatch.setattr(kafka, "ANSWER_S", 0.5)
+            proxy.hold()
+            first, second = [asyncio.create_task(log.ends(topic.name)) for _ in range(2)]
+            await elapse(0)
+            monkeypatch.setattr(kafka, "ANSWER_S", 30.0)
+            with pytest.raises(TransientError):
+                await first
+            proxy.flow()
+            assert await second == offsets

@@ -20,7 +20,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from trackside.contracts.topic_rights import AclOperation
-from trackside.eventlog.kafka_acls import ALLOW, LITERAL
+from trackside.eventlog.kafka_acls import ALLOW, ANY, LITERAL
 from trackside.eventlog.kafka_security import client_options
 from trackside.eventlog.kafka_settings import KafkaSettings
 
@@ -55,6 +55,10 @@ class Attempts:
         named = (TOPIC, topic, LITERAL, principal, "*", READ, ALLOW)
         (found,) = (await self._client._send_request(DeleteAclsRequest(*named))).filter_responses
         assert [found[0], len(found[2])] == [0, 1]
+
+    async def take_away_all(self, principal: str) -> None:
+        """Deletes all ACLs of a principal."""
+        await self._client._send_request(DeleteAclsRequest(ANY, None, ANY, principal, None, ANY, ANY))
 
     async def _read(self, names: Sequence[str]) -> Iterable[tuple[str, int]]:
         wanted = [(name, [(0, 0, 1_000)]) for name in names]

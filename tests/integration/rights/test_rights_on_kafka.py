@@ -4,7 +4,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,17 @@ async def prepared(root: KafkaSettings) -> None:
     assert (await apply_acls(root, ACLS)).missing == ACLS
 
 
+@pytest.fixture
+async def restores_rights(broker: Broker) -> AsyncIterator[None]:
+    """Takes away at the end what a test has given the viewer and the newcomer."""
+    yield
+    root = broker.as_user(ROOT)
+    async with Attempts(root) as attempts:
+        for user in ("viewer", NEWCOMER):
+            await attempts.take_away_all(f"User:{user}")
+    await apply_acls(root, ACLS)
+
+
 def table(user: str) -> set[tuple[str, AclOperation]]:
     """Returns what the table gives a user, for each topic that exists."""
     held = [each for each in rights(TOPICS, WORKERS, [RECEIPTS]) if each.principal == user]
@@ -157,6 +168,7 @@ async def test_a_command_of_a_user_who_may_not_write_one_is_refused_with_the_lin
     )
 
 
+@pytest.mark.usefixtures("restores_rights")
 def test_the_command_prints_checks_and_adds_rights(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +238,7 @@ def worker(broker: Broker, port: int, folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.usefixtures("restores_rights")
 async def test_a_service_names_the_rights_that_it_lacks_at_its_start_and_while_it_runs(
     broker: Broker, tmp_path: Path
 ) -> None:

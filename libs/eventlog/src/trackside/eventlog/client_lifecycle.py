@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Protocol
 
 import structlog
@@ -55,11 +55,17 @@ async def cancel_tasks(tasks: Collection[asyncio.Task[Any]], within_s: float) ->
         task.cancelled() or not task.done() or task.exception()  # retrieved, so that asyncio logs no warning
 
 
-async def start_within(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -> None:
-    """Starts a client; if that fails or takes longer than `within_s` seconds, closes its connections."""
+async def start_within(
+    client: AIOKafkaProducer | AIOKafkaConsumer,
+    within_s: float,
+    check: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Starts a client, and checks it; if that fails or takes over `within_s` s, closes its connections."""
     try:
         async with asyncio.timeout(within_s):
             await start_client(client)
+            if check is not None:
+                await check()
     except BaseException:
         await stopped(client)
         raise

@@ -7,6 +7,7 @@ decision, and a producer is dropped after any error with an unknown outcome.
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -194,8 +195,7 @@ class KafkaLog:
 
     async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer, topic: str) -> None:
         try:
-            await start_within(client, ANSWER_S)
-            await self._check_cluster(client)
+            await start_within(client, ANSWER_S, partial(self._check_cluster, client))
         except (KafkaError, OSError, TimeoutError) as error:
             # A user who may write no topic at all gets no idempotent producer either.
             raise_if_denied(self._kafka, error, topic, AclOperation.WRITE)
@@ -211,7 +211,6 @@ class KafkaLog:
         answer = await connection.send(connection.get_random_node(), MetadataRequest([]))
         found = str(getattr(answer, "cluster_id", "") or "")
         if found and self._cluster and found != self._cluster:
-            await stopped(client)
             raise AnotherLogError(
                 f"Kafka at {self._bootstrap} is the cluster {found}, and was {self._cluster} when this "
                 f"process began: what it knows belongs to {self._cluster}; start it again if {found} is right"
@@ -241,28 +240,27 @@ class KafkaLog:
         task.add_done_callback(self._disposals.discard)
 
     async def offsets(self, topics: Collection[str], which: str) -> dict[Partition, int]:
-        """Requests `end_offsets` or `beginning_offsets` of all partitions of topics, in one request."""
-        try:
-            async with asyncio.timeout(ANSWER_S), self._lock:
-                if self._offset_client is None:
-                    consumer = AIOKafkaConsumer(**client_options(self._kafka), client_id=self._client_id)
-                    await self._started(consumer, next(iter(topics), ""))
-                    self._offset_client = consumer
-                client = self._offset_client._client
-                client._topics.update(topics)  # so that one request asks about all of them
-                requested = []
-                for topic in topics:
-                    await client._wait_on_metadata(topic)
-                    partitions = sorted(self._offset_client.partitions_for_topic(topic) or ())
-                    requested += [TopicPartition(topic, partition) for partition in partitions]
-                found = await getattr(self._offset_client, which)(requested)
-        except (KafkaError, OSError, TimeoutError) as error:
-            broken, self._offset_client = self._offset_client, None
-            if broken is not None:
-                await stopped(broken)
-            raise_if_denied(self._kafka, error, next(iter(topics)), AclOperation.DESCRIBE)
-            about = ", ".join(topics) if len(topics) <= _MOST_NAMED else f"{len(topics)} topics"
-            raise TransientError(f"offsets of {about} at {self._bootstrap}: {error_text(error)}") from error
+        """Requests `end_offsets` or `beginning_offsets` of all partitions of topics, in one request.
+
+        A request that waits for another one has all of its time after that.
+        """
+        async with self._lock:
+            if self._offset_client is None:
+                consumer = AIOKafkaConsumer(**client_options(self._kafka), client_id=self._client_id)
+                await self._started(consumer, next(iter(topics), ""))
+                self._offset_client = consumer
+            asked = self._offset_client
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    found = await _offsets(asked, topics, which)
+            except (KafkaError, OSError, TimeoutError) as error:
+                self._offset_client = None
+                await stopped(asked)
+                raise_if_denied(self._kafka, error, next(iter(topics)), AclOperation.DESCRIBE)
+                about = ", ".join(topics) if len(topics) <= _MOST_NAMED else f"{len(topics)} topics"
+                raise TransientError(
+                    f"offsets of {about} at {self._bootstrap}: {error_text(error)}"
+                ) from error
         return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
 
     @asynccontextmanager
@@ -311,6 +309,20 @@ class KafkaLog:
                 if led:
                     return
                 await asyncio.sleep(0.05)
+
+
+async def _offsets(
+    consumer: AIOKafkaConsumer, topics: Collection[str], which: str
+) -> dict[TopicPartition, int]:
+    client = consumer._client
+    client._topics.update(topics)  # so that one request asks about all of them
+    requested = []
+    for topic in topics:
+        await client._wait_on_metadata(topic)
+        partitions = sorted(consumer.partitions_for_topic(topic) or ())
+        requested += [TopicPartition(topic, partition) for partition in partitions]
+    found: dict[TopicPartition, int] = await getattr(consumer, which)(requested)
+    return found
 
 
 def _raise_for(kafka: KafkaSettings, name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
