@@ -24,8 +24,8 @@ from trackside.replay.history.recorded_stream import state_at
 
 PLACE = ("events", 3)
 LIMIT = 2**20
-PATIENCE_S = 400
-"""The process has the lowest priority: beside other tests it imports what it needs slowly."""
+PATIENCE_S = 2_000
+"""The process has the lowest priority: beside six busy loops it gets a hundredth of a core for its imports."""
 
 
 async def first_written(ends: Mapping[int, int], topics: Topics) -> Mapping[int, int]:
