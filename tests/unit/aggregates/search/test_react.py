@@ -150,6 +150,8 @@ def test_a_stopping_search_ends_its_tasks_then_its_trials_then_itself() -> None:
     told.each(given.assigned(0), given.begun(0))
     answered(told, published(2, STOP, {}))
     stops = [TaskStopRequested(task_id=given.task_id(trial), reason="user") for trial in (0, 1)]
+    (at,) = [each.offset for each in told.records if type(each.message) is messages.SearchStopRequested]
+    assert {each.follows for each in react_to(told.stream, CAPABILITIES, AGGREGATES)} == {at}
     assert react(told) == stops
     assert react(told) == [messages.TrialEnded(trial=1, status=messages.TrialStatus.USER_CANCELED)]
     assert react(told) == []
