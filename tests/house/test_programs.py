@@ -1,4 +1,4 @@
-"""The programs of the test suite itself: pieces of the long run, times, mutants, and skipped promises."""
+"""The programs of the test suite itself: pieces of the long run, times, and skipped promises."""
 
 import subprocess
 import sys
@@ -7,18 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.long import PIECES, SHARE_MINUTES, Piece, chosen, main, run, share_of, shares
-from tests.mutants.draw import mutants_of
-from tests.mutants.trial import applied
 from tests.promises import may_be_skipped, promises, skipped_promises
 from tests.times import Measured, SetUp, tables
 
-MODULE = """def bounded(value, most):
-    \"\"\"Returns at most so much.\"\"\"
-    if value < most:
-        return value
-    count(value)
-    return most + 1
-"""
 TABLES = """
 ### Which test holds what
 
@@ -119,17 +110,3 @@ def test_times_are_summed_by_folder_file_test_and_fixture() -> None:
     assert any(line.split() == ["tests/a", "2", "4.5", "1.0", "2.0", "5.5"] for line in lines)
     assert any(line.split() == ["stack", "session", "1", "0.9"] for line in lines)
     assert lines[-1].endswith("2 worker")
-
-
-def test_mutants_change_one_place_and_leave_texts_alone(tmp_path: Path) -> None:
-    path = tmp_path / "module.py"
-    path.write_text(MODULE)
-    found = mutants_of(tmp_path, path)
-    assert [(mutant.before, mutant.after) for mutant in found] == [
-        ("value < most", "value <= most"),
-        ("count(value)", "pass"),
-        ("1", "2"),
-    ]
-    with applied(tmp_path, found[0]):
-        assert path.read_text() == MODULE.replace("value < most", "value <= most")
-    assert path.read_text() == MODULE

@@ -25,7 +25,7 @@ from trackside.replay.history.recorded_stream import state_at
 PLACE = ("events", 3)
 LIMIT = 2**20
 PATIENCE_S = 2_000
-"""The process has the lowest priority: beside six busy loops it gets a hundredth of a core for its imports."""
+"""The process has the lowest priority: beside six busy loops it gets a hundredth of a core."""
 
 
 async def first_written(ends: Mapping[int, int], topics: Topics) -> Mapping[int, int]:
