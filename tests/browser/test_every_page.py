@@ -5,6 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser import showcase
 from tests.browser.conftest import Site, violations, wait_for_charts
+from tests.polling import poll_until_sync
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -68,8 +69,8 @@ def test_every_view_of_the_console_is_among_those_that_are_tested(paths: list[st
 def test_no_page_is_wider_than_a_screen_or_runs_what_tasks_wrote(
     site: Site, page: Page, paths: list[str]
 ) -> None:
-    wrong, failed = [], list[str]()
-    page.on("response", lambda answer: failed.append(answer.url) if answer.status == 500 else None)
+    wrong, failed = [], list[tuple[int, str]]()
+    page.on("response", lambda told: failed.append((told.status, told.url)) if told.status >= 500 else None)
     for path in paths:
         page.set_viewport_size({"width": 1280, "height": 900})
         page.goto(site.address + path)
@@ -82,7 +83,9 @@ def test_no_page_is_wider_than_a_screen_or_runs_what_tasks_wrote(
         assert page.evaluate("window.hacked") is None, path
         assert page.locator("img[src=x]").count() == 0, path
         assert page.locator("main b").count() == 0, path
-    assert (wrong, failed) == ([], [])
+    assert (wrong, [each for each in failed if each[0] != 503]) == ([], [])
+    # Postgres may have been too busy once; a page that always takes too long is a failure.
+    poll_until_sync(lambda: all(page.request.get(url).ok for _, url in failed))
 
 
 @pytest.mark.long
