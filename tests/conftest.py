@@ -73,8 +73,9 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if (run := config.stash.get(RUN, None)) and run.note:
-        terminalreporter.write_line(run.note)
+    if run := config.stash.get(RUN, None):
+        for line in filter(None, (run.note, *run.restarts())):
+            terminalreporter.write_line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -24,6 +24,7 @@ import asyncpg
 
 from tests import containers
 from trackside.embedded import stack as embedded
+from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, held_leash, is_cut, is_locked
 from trackside.embedded.postgres.server import remove_data
 from trackside.eventlog import secure_folder
@@ -67,6 +68,16 @@ class Run:
         """The note about the servers that the run used, or empty."""
         known = self.folder / KNOWN
         return str(json.loads(known.read_text())["note"]) if known.exists() else ""
+
+    def restarts(self) -> Iterator[str]:
+        """Yields which services of the stacks that tests share have restarted, and what they logged last."""
+        for product in self.folder.glob(f"*/{NAME}"):
+            with suppress(StackMissing):
+                for each in embedded.load(product).status.processes.values():
+                    if each.restarts:
+                        yield f"{each.name} of {product.parent.name} was restarted: {each.last_end}"
+                        log = Path(each.log).read_text("utf-8", "replace").splitlines()
+                        yield from [line for line in log if '"level": "error"' in line] or log[-12:]
 
     def close(self) -> None:
         """Stops what the run started and removes its folder."""

@@ -69,12 +69,14 @@ class Judgement:
 class Attack:
     """What became of the forged records that were written on a stack.
 
-    `unchanged` has the searches that must not change, each with its number of trials. `places` has where the
-    records of each intruder are, None where the broker denied one, `findings` those of `verify-log` by place,
-    and `ends` the last line about each search.
+    `restarts` has how each service ended that was restarted meanwhile. `unchanged` has the searches that must
+    not change, each with its number of trials. `places` has where the records of each intruder are, None
+    where the broker denied one, `findings` those of `verify-log` by place, and `ends` the last line about
+    each search.
     """
 
     home: StackFolder
+    restarts: Mapping[str, str]
     unchanged: Mapping[str, int]
     places: Mapping[str, Sequence[Place | None]]
     folded: Judgement
@@ -98,6 +100,7 @@ async def attack(home: StackFolder, intruders: Mapping[Intruder, KafkaSettings])
         home.submit(name, search_spec("gated", most, at_once=1)): most for name, most in TRIALS.items()
     }
     honest, _ = searches
+    before = home.stack.status.processes
     judgement, places = Judgement(), dict[str, list[Place | None]]()
     async with KafkaLog(kafka_settings(home.stack.kafka("viewer")), client_id="forged") as log:
         seen = await seen_by_a_stranger(log, *searches)
@@ -116,8 +119,10 @@ async def attack(home: StackFolder, intruders: Mapping[Intruder, KafkaSettings])
     findings: dict[Place, set[str]] = {}
     for each in json.loads(home.run("verify-log", "--json").stdout)["findings"]:
         findings.setdefault((each["topic"], each["partition"], each["offset"]), set()).add(each["invariant"])
+    after = home.stack.status.processes
     return Attack(
         home,
+        {name: each.last_end for name, each in after.items() if each.restarts != before[name].restarts},
         searches if home.stack.status.secure else {honest: searches[honest]},
         places,
         judgement,

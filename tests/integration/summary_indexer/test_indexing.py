@@ -5,6 +5,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import asyncpg
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -97,6 +98,31 @@ async def test_an_undecodable_record_is_dead_lettered_and_the_next_is_indexed(
     assert indexer.is_running
 
 
+async def test_a_transaction_that_waits_for_a_lock_is_not_taken_for_a_dead_consumer(
+    sandbox: Sandbox, log: KafkaLog
+) -> None:
+    indexer = await sandbox.indexer().start()
+    expected = await publish_batches(log, sandbox.topics, tasks=1, batches=1)
+    await until_caught_up(log, sandbox)
+    blocker = await asyncpg.connect(sandbox.dsn)
+    try:
+        await blocker.execute("BEGIN; SELECT FROM positions FOR UPDATE")
+        more = await publish_batches(log, sandbox.topics, tasks=1, batches=2)
+
+        async def is_late() -> bool:
+            _, answer = await indexer.get("/ready")
+            return bool(
+                answer["lag_s"][sandbox.topics.metrics.name] > 12
+            )  # s; a dead one is replaced after 10
+
+        await poll_until(is_late)
+    finally:
+        await blocker.close()
+    await until_caught_up(log, sandbox)
+    assert await indexed_points(sandbox.dsn) == expected | more
+    assert indexer.is_running
+
+
 @pytest.mark.long
 async def test_an_instance_that_slept_too_long_writes_nothing_twice(sandbox: Sandbox, log: KafkaLog) -> None:
     sleeper = await sandbox.indexer("1").start()
@@ -153,11 +179,15 @@ class RejectedError(Exception):
 
 @dataclass
 class RejectingSink:
-    """Rejects every record, or fails to return positions."""
+    """Rejects every record, or fails to return positions; the first `late` times they are late."""
 
     has_positions: bool
+    late: int = 0
 
     async def assign(self, partitions: set[int]) -> Mapping[int, int]:
+        if self.late:
+            self.late -= 1
+            raise TimeoutError
         if not self.has_positions:
             raise RejectedError(partitions)
         return dict.fromkeys(partitions, 0)
@@ -167,13 +197,21 @@ class RejectingSink:
         raise RejectedError(entry.offset)
 
 
-@pytest.mark.parametrize(("has_positions", "error"), [(True, RejectedError), (False, ConsumerStopped)])
-async def test_a_record_that_is_not_taken_or_positions_that_cannot_be_had_end_the_consumer(
-    sandbox: Sandbox, log: KafkaLog, has_positions: bool, error: type[Exception]
+@pytest.mark.parametrize(
+    ("sink", "error"),
+    [
+        (RejectingSink(has_positions=True), RejectedError),
+        (RejectingSink(has_positions=False), ConsumerStopped),
+        (RejectingSink(has_positions=True, late=2), RejectedError),
+    ],
+    ids=["not taken", "no positions", "taken late"],
+)
+async def test_an_error_ends_the_consumer_but_late_positions_do_not(
+    sandbox: Sandbox, log: KafkaLog, sink: RejectingSink, error: type[Exception]
 ) -> None:
     await publish(log, sandbox.topics, "s.1", batch("s.1", 0))
     settings = StackSettings(kafka_bootstrap=sandbox.bootstrap, topic_prefix=sandbox.topics.prefix)
     with pytest.raises(error) as raised:
         async with asyncio.timeout(60):
-            await run_consumer(settings, 6.0, RejectingSink(has_positions))
-    assert "RejectedError" in repr(raised.value)
+            await run_consumer(settings, 6.0, sink)
+    assert "RejectedError" in repr(raised.value) and not sink.late

@@ -56,7 +56,13 @@ async def run_consumer(settings: StackSettings, session_timeout_s: float, sink: 
     # While a broker is down it writes 20 lines a second, which fill a disk: `/ready` reports the outage.
     logging.getLogger("aiokafka.consumer").setLevel(logging.CRITICAL)
     while True:
-        await _consume(settings, session_timeout_s, sink)
+        try:
+            await _consume(settings, session_timeout_s, sink)
+        except ConsumerStopped as error:
+            if not isinstance(error.__cause__, TimeoutError):
+                raise
+            # A transaction, Postgres or a busy host took longer than faust waits: late is not broken.
+            log.warning("reading again, as the positions were not there in time", reason=str(error))
         await _until_let_in(settings)
 
 

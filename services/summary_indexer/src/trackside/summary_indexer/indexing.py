@@ -114,6 +114,11 @@ class Indexer:
         """The next offset to write of each assigned partition; empty until partitions are assigned."""
         return self._next_write
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether records were read that are not written yet."""
+        return bool(self._buffer) or self._writing_ms is not None
+
     async def assign(self, partitions: set[int]) -> Mapping[int, int]:
         """Discards what is not written and returns the stored positions, 0 if there are none.
 

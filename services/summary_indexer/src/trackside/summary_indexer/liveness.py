@@ -17,12 +17,17 @@ IndexStatus = Literal["INIT", "LOADING", "DONE", "INVALID"]
 """INIT: no position is known yet; LOADING: the log has more; DONE; INVALID: the log has nothing to index."""
 
 
-class IndexPositions(Protocol):
-    """Something with positions in the log."""
+class IndexProgress(Protocol):
+    """How far an index is in the log."""
 
     @property
     def positions(self) -> dict[int, int]:
         """The next offset to write of each partition; empty until partitions are assigned."""
+        ...
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether it has read records that are not written yet."""
         ...
 
 
@@ -59,7 +64,7 @@ def index_status(positions: Mapping[int, int], *, is_caught_up: bool) -> IndexSt
 
 
 async def watch_liveness(
-    log: Log, topic: Topic, index: IndexPositions, health: Health, wait_reasons: WaitReasons, stuck_s: float
+    log: Log, topic: Topic, index: IndexProgress, health: Health, wait_reasons: WaitReasons, stuck_s: float
 ) -> None:
     """Updates lag and readiness until cancelled. Raises StalledError."""
     detector, report = StallDetector(stuck_s), wait_reasons.reporter("log")
@@ -76,7 +81,5 @@ async def watch_liveness(
             health.set_lag(topic.name, detector.lag_s(ends, positions, now_s))
             health.facts["index"] = index_status(positions, is_caught_up=detector.is_caught_up)
             health.ready = health.ready or (bool(positions) and detector.is_caught_up)
-        if wait_reasons:
-            detector.suspend(now_s)
-        detector.check(now_s)
+        detector.check(now_s, waits=bool(wait_reasons) or index.has_unwritten)
         await asyncio.sleep(CHECK_INTERVAL_S)

@@ -33,8 +33,8 @@ class SummaryIndexerSettings(BaseSettings):
         10.0,
         ge=1,
         le=600,
-        description="Time without progress while the log has more, s, after which the process exits "
-        "to be restarted.",
+        description="Time without a record while the log has more and nothing waits to be written, s, after "
+        "which the process exits to be restarted.",
     )
     cache_jobs: int = Field(
         15, ge=1, le=10_000, description="How many jobs have curves in memory; those read last stay."

@@ -4,6 +4,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+MOST_PAUSE_S = 1.0
+"""How much of the time between two checks counts at most, s: a busy host kept the consumer waiting, too."""
+
 
 class StalledError(Exception):
     """Nothing was read for too long although the log has more: the process must be restarted."""
@@ -19,7 +22,9 @@ class StallDetector:
     stuck_s: float
     is_caught_up: bool = False
     _positions: dict[int, int] = field(default_factory=dict)
-    _moved_s: float = math.inf
+    _has_moved: bool = False
+    _idle_s: float = 0.0
+    _checked_s: float = math.inf
     _caught_up_s: float | None = None
 
     def lag_s(self, ends: Mapping[int, int], positions: Mapping[int, int], now_s: float) -> float:
@@ -29,22 +34,22 @@ class StallDetector:
         first = self._caught_up_s is None
         if self._caught_up_s is None or self.is_caught_up:
             self._caught_up_s = now_s
-        if self.is_caught_up or first or dict(positions) != self._positions:
-            self._positions, self._moved_s = dict(positions), now_s
+        self._has_moved = self.is_caught_up or first or dict(positions) != self._positions
+        self._positions = dict(positions)
         return now_s - self._caught_up_s
 
-    def suspend(self, now_s: float) -> None:
-        """Restarts the time limit: no progress can be expected while Postgres or the log is away."""
-        self._moved_s = now_s
-
-    def check(self, now_s: float) -> None:
+    def check(self, now_s: float, *, waits: bool = False) -> None:
         """Raises StalledError if nothing was read for `stuck_s` although the log has more.
 
-        Until the consumer has joined its group the limit is three times as long.
+        Until the consumer has joined its group the limit is three times as long. It begins anew when the
+        service `waits` for something else, such as Postgres.
         """
+        pause_s = min(max(0.0, now_s - self._checked_s), MOST_PAUSE_S)
+        self._checked_s = now_s
+        self._idle_s = 0.0 if waits or self._has_moved else self._idle_s + pause_s
         limit_s = self.stuck_s if self._positions else 3 * self.stuck_s
-        if now_s - self._moved_s > limit_s:
+        if self._idle_s > limit_s:
             raise StalledError(
-                f"the log of metrics grows, but for {now_s - self._moved_s:.0f} s nothing was read at "
+                f"the log of metrics grows, but for {self._idle_s:.0f} s nothing was read at "
                 f"{self._positions}; restarting the process rebuilds its consumer"
             )
