@@ -25,6 +25,7 @@ import asyncpg
 from tests import containers
 from trackside.embedded import stack as embedded
 from trackside.embedded.errors import StackMissing
+from trackside.embedded.files import last_lines
 from trackside.embedded.folder import NAME, held_leash, is_cut, is_locked
 from trackside.embedded.postgres.server import remove_data
 from trackside.eventlog import secure_folder
@@ -76,8 +77,9 @@ class Run:
                 for each in embedded.load(product).status.processes.values():
                     if each.restarts:
                         yield f"{each.name} of {product.parent.name} was restarted: {each.last_end}"
-                        log = Path(each.log).read_text("utf-8", "replace").splitlines()
-                        yield from [line for line in log if '"level": "error"' in line] or log[-12:]
+                        log = Path(each.log)
+                        lines = log.read_text("utf-8", "replace").splitlines()
+                        yield from [line for line in lines if '"level": "error"' in line] or [last_lines(log)]
 
     def close(self) -> None:
         """Stops what the run started and removes its folder."""

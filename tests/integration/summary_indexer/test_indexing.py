@@ -111,9 +111,8 @@ async def test_a_transaction_that_waits_for_a_lock_is_not_taken_for_a_dead_consu
 
         async def is_late() -> bool:
             _, answer = await indexer.get("/ready")
-            return bool(
-                answer["lag_s"][sandbox.topics.metrics.name] > 12
-            )  # s; a dead one is replaced after 10
+            lag_s: float = answer["lag_s"][sandbox.topics.metrics.name]
+            return lag_s > 12  # a dead consumer is replaced after 10 s
 
         await poll_until(is_late)
     finally:
@@ -198,19 +197,16 @@ class RejectingSink:
 
 
 @pytest.mark.parametrize(
-    ("sink", "error"),
-    [
-        (RejectingSink(has_positions=True), RejectedError),
-        (RejectingSink(has_positions=False), ConsumerStopped),
-        (RejectingSink(has_positions=True, late=2), RejectedError),
-    ],
+    ("has_positions", "late", "error"),
+    [(True, 0, RejectedError), (False, 0, ConsumerStopped), (True, 2, RejectedError)],
     ids=["not taken", "no positions", "taken late"],
 )
 async def test_an_error_ends_the_consumer_but_late_positions_do_not(
-    sandbox: Sandbox, log: KafkaLog, sink: RejectingSink, error: type[Exception]
+    sandbox: Sandbox, log: KafkaLog, has_positions: bool, late: int, error: type[Exception]
 ) -> None:
     await publish(log, sandbox.topics, "s.1", batch("s.1", 0))
     settings = StackSettings(kafka_bootstrap=sandbox.bootstrap, topic_prefix=sandbox.topics.prefix)
+    sink = RejectingSink(has_positions, late)
     with pytest.raises(error) as raised:
         async with asyncio.timeout(60):
             await run_consumer(settings, 6.0, sink)

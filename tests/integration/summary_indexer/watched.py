@@ -51,7 +51,7 @@ Series = tuple[str, int, str]
 async def dispatching(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
     """Has a dispatcher in this process answer commands while the context lasts; it needs no tuner."""
     topics = sandbox.topics
-    await log.ensure([topics.events, topics.commands, topics.fleet])
+    await log.ensure([topics.commands, topics.fleet])
     service = ServiceContext.on(log, topics, "dispatcher")
     reactor = Reactor(
         service,

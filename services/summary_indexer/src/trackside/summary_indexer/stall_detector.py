@@ -34,7 +34,7 @@ class StallDetector:
         first = self._caught_up_s is None
         if self._caught_up_s is None or self.is_caught_up:
             self._caught_up_s = now_s
-        self._has_moved = self.is_caught_up or first or dict(positions) != self._positions
+        self._has_moved = self.is_caught_up or first or positions != self._positions
         self._positions = dict(positions)
         return now_s - self._caught_up_s
 
