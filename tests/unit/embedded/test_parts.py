@@ -145,6 +145,15 @@ def test_a_pid_file_whose_number_belongs_to_another_process_is_removed(tmp_path:
     assert not stale.exists()
 
 
+def test_the_pid_file_of_a_postmaster_that_nobody_waits_for_is_removed(tmp_path: Path) -> None:
+    stale = tmp_path / "postmaster.pid"
+    with subprocess.Popen(["true"], cwd=tmp_path) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        stale.write_text(f"{zombie.pid}\n")
+        clear_stale_pid(tmp_path)
+    assert not stale.exists()
+
+
 @pytest.mark.parametrize("text", [None, "", "no number", "4194305\n"])
 def test_a_pid_file_that_says_nothing_is_left_to_postgres(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "postmaster.pid"

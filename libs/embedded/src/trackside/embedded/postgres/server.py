@@ -103,20 +103,22 @@ def prepare(
 
 
 def clear_stale_pid(data: Path) -> None:
-    """Removes a dead postmaster's pid file whose number now belongs to another process.
+    """Removes a dead postmaster's pid file whose number belongs to another process, or to its zombie.
 
-    Postgres checks only that the number is taken, and then never starts again.
+    Postgres checks only that the number is taken, and then never starts again. A dead postmaster is a zombie
+    for ever where the first process of a container waits for no orphans.
     """
     path = data / "postmaster.pid"
     try:
         pid = int(path.read_text().split()[0])
     except (OSError, ValueError, IndexError):
         return
+    process = Path(f"/proc/{pid}")
     try:
-        where = Path(f"/proc/{pid}/cwd").readlink()
+        is_stale = process.joinpath("cwd").readlink() != data if is_alive(pid) else process.exists()
     except OSError:
-        return  # gone, or not ours: Postgres judges these rightly
-    if is_alive(pid) and where != data:
+        return  # gone meanwhile, or not ours: Postgres judges these rightly
+    if is_stale:
         path.unlink(missing_ok=True)
 
 

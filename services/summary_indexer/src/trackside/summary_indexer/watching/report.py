@@ -1,6 +1,5 @@
 """Tells what a watcher has done so far."""
 
-from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -37,9 +36,10 @@ class WatchReport:
         elif len(self.problems) < self.most_problems or (path, name) in self.problems:
             self.problems[path, name] = code
 
-    def keep_directories(self, start: str, unreadable: Set[str]) -> None:
-        """Drops the problems of directories at and below a path that can be read now: of all but these."""
-        for (path, name), code in list(self.problems.items()):
-            at_or_below = start == "." or f"{path}/".startswith(f"{start}/")
-            if not name and code in ACCESS_PROBLEMS and path not in unreadable and at_or_below:
-                del self.problems[path, name]
+    def unreadable_directories(self, start: str) -> set[str]:
+        """Returns the directories at and below a path that are noted as unreadable."""
+        return {
+            path
+            for (path, name), code in self.problems.items()
+            if not name and code in ACCESS_PROBLEMS and (start == "." or f"{path}/".startswith(f"{start}/"))
+        }

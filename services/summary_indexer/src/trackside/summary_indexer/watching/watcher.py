@@ -98,6 +98,8 @@ class DirectoryWatcher:
         """Asks for a visit of each job at and below a path that has something new, or has vanished."""
         found: set[str] = set()
         unreadable: set[str] = set()
+        # Another scan may run at the same time: what it has noted since is not this one's to drop.
+        noted = self._visitor.report.unreadable_directories(start)
         search = find_jobs(self._base, start)
         while chunk := await asyncio.to_thread(lambda: list(islice(search, FOUND_AT_ONCE))):
             await self._visitor.compare([each for each in chunk if isinstance(each, JobDirectory)])
@@ -109,7 +111,8 @@ class DirectoryWatcher:
                 elif each.problem != "file_vanished" or start == each.path == ".":
                     unreadable.add(each.path)
                     self._report_unreadable(each)
-        self._visitor.report.keep_directories(start, unreadable)
+        for path in noted - unreadable:
+            self._visitor.report.note(path, "", "")
         for path in self._visitor.known_paths(start):
             if path not in found and not is_below(path, unreadable):
                 self._ask(path)
