@@ -131,7 +131,8 @@ async def until_said(indexer: IndexerProcess, paths: set[str]) -> None:
         return [line["path"] for line in lines if (line["event"], line.get("reason")) == (EVENT, REASON)]
 
     await until(lambda: paths <= set(said()))
-    assert len(said()) == len(set(said())) and all(is_below(path, paths) for path in said())
+    found = said()
+    assert len(found) == len(set(found)) and all(is_below(path, paths) for path in found)
 
 
 @pytest.mark.long

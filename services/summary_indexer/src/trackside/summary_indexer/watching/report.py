@@ -36,10 +36,6 @@ class WatchReport:
         elif len(self.problems) < self.most_problems or (path, name) in self.problems:
             self.problems[path, name] = code
 
-    def unreadable_directories(self, start: str) -> set[str]:
-        """Returns the directories at and below a path that are noted as unreadable."""
-        return {
-            path
-            for (path, name), code in self.problems.items()
-            if not name and code in ACCESS_PROBLEMS and (start == "." or f"{path}/".startswith(f"{start}/"))
-        }
+    def unreadable_directories(self) -> set[str]:
+        """Returns the paths of the directories that are noted as unreadable."""
+        return {path for (path, name), code in self.problems.items() if not name and code in ACCESS_PROBLEMS}

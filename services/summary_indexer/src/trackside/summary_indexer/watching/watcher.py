@@ -99,7 +99,8 @@ class DirectoryWatcher:
         found: set[str] = set()
         unreadable: set[str] = set()
         # Another scan may run at the same time: what it has noted since is not this one's to drop.
-        noted = self._visitor.report.unreadable_directories(start)
+        report = self._visitor.report
+        noted = {path for path in report.unreadable_directories() if is_below(path, {start})}
         search = find_jobs(self._base, start)
         while chunk := await asyncio.to_thread(lambda: list(islice(search, FOUND_AT_ONCE))):
             await self._visitor.compare([each for each in chunk if isinstance(each, JobDirectory)])
@@ -112,7 +113,7 @@ class DirectoryWatcher:
                     unreadable.add(each.path)
                     self._report_unreadable(each)
         for path in noted - unreadable:
-            self._visitor.report.note(path, "", "")
+            report.note(path, "", "")
         for path in self._visitor.known_paths(start):
             if path not in found and not is_below(path, unreadable):
                 self._ask(path)
