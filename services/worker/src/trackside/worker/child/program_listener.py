@@ -47,6 +47,8 @@ DRAIN_BYTES = 16_777_216
 """How much is read after a program has ended; processes that it has left may continue to write."""
 FIRST_MEASURE_S, LAST_MEASURE_S = 0.01, 2.0
 """The age at which the memory of a program is measured first, and after which only the worker does."""
+GROWTH = 1.25
+"""How much older a program is each time it is measured: under 30 times, 5 ms for each GiB that it has."""
 
 
 class ProgramListener:
@@ -103,16 +105,16 @@ class ProgramListener:
     def _measure_due_s(self) -> float | None:
         """Measures the program when that is due; returns the seconds until it is again, None for never.
 
-        Its memory is gone once it has ended, so it is measured each time its age has doubled; after a second
-        the worker does so.
+        Its memory is gone once it has ended, so it is measured each time its age has grown by a quarter: what
+        it took before its last fifth is seen. After two seconds the worker does so.
         """
         now_s = monotonic_s()
         age_s, before_s = now_s - self._began_s, self._measured_s - self._began_s
-        due_s = max(FIRST_MEASURE_S, 2 * before_s)
+        due_s = max(FIRST_MEASURE_S, GROWTH * before_s)
         if age_s >= due_s:
             found = own_memory(Path(f"/proc/{self._process.pid}"), 0)
             self.peak_bytes = max(self.peak_bytes, found.peak_bytes if found is not None else 0)
-            self._measured_s, due_s = now_s, 2 * age_s
+            self._measured_s, due_s = now_s, GROWTH * age_s
         return due_s - age_s if due_s < LAST_MEASURE_S else None
 
     def last_lines(self) -> str:
