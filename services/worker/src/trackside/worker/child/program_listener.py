@@ -72,7 +72,8 @@ class ProgramListener:
         self._last = b""
         self._warnings = 0
         self.peak_bytes = 0
-        self._began_s = self._measured_s = monotonic_s()
+        self._began_s = monotonic_s()
+        self._due_age_s = FIRST_MEASURE_S
 
     def run_to_end(self) -> int:
         """Reads until the program has ended; returns its exit code, negative for a signal."""
@@ -108,14 +109,12 @@ class ProgramListener:
         Its memory is gone once it has ended, so it is measured each time its age has grown by a quarter: what
         it took before its last fifth is seen. After two seconds the worker does so.
         """
-        now_s = monotonic_s()
-        age_s, before_s = now_s - self._began_s, self._measured_s - self._began_s
-        due_s = max(FIRST_MEASURE_S, GROWTH * before_s)
-        if age_s >= due_s:
+        age_s = monotonic_s() - self._began_s
+        if age_s >= self._due_age_s:
             found = own_memory(Path(f"/proc/{self._process.pid}"), 0)
             self.peak_bytes = max(self.peak_bytes, found.peak_bytes if found is not None else 0)
-            self._measured_s, due_s = now_s, GROWTH * age_s
-        return due_s - age_s if due_s < LAST_MEASURE_S else None
+            self._due_age_s = GROWTH * age_s
+        return self._due_age_s - age_s if self._due_age_s < LAST_MEASURE_S else None
 
     def last_lines(self) -> str:
         """Returns the last lines of the program's standard error, to follow a sentence."""
