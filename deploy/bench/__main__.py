@@ -18,6 +18,7 @@ from bench import (
     back_tests,
     backup_restore,
     board_queries,
+    command_costs,
     command_latency,
     ended_trials,
     fork_rate,
@@ -64,6 +65,7 @@ PARTS = (
     "service-memory",
     "backup",
     "console",
+    command_costs.PART,
     security.PART,
 )
 PEERS = "peers"
@@ -253,6 +255,9 @@ def measure_alone(options: argparse.Namespace, console: Console) -> list[Measure
     if "back-tests" in parts:
         console.print(f"{back_tests.THRESHOLDS} thresholds over {back_tests.ROUNDS} rounds of a job")
         measurements.append(back_tests.measure())
+    if command_costs.PART in parts:
+        console.print("the dearest commands of each type, decoded and decided")
+        measurements.append(command_costs.measure())
     if "artifacts" in parts:
         console.print("artifacts: 1 GiB, and 1,000 files of 4 KiB")
         measurements.append(artifact_saves.measure())

@@ -136,6 +136,14 @@ def _log() -> list[Panel]:
             unit=SECONDS,
             steps=((None, GREEN), (0.5, RED)),
         ),
+        graph(
+            "Time of deciding a command",
+            "In which the answer to a command is decided, by its type, 99th percentile. Nothing else is "
+            "decided meanwhile.",
+            promql(quantile(0.99, "trackside.dispatcher.command_decision.seconds", by="type"), "{{type}}"),
+            unit=SECONDS,
+            steps=((None, GREEN), (0.5, RED)),
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The rows of docs/publishing.md (BI-1 to BI-56) that are about a published command: inputs and codes."""
+"""The rows of docs/publishing.md (BI-1 to BI-57) that are about a published command: inputs and codes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -223,5 +223,16 @@ COMMANDS: Sequence[Row] = (
         search("$.name", name=SECRET), Input({SECRET: 1}), Input(SEARCH, "$key", key=SECRET.encode()),
         Input(SEARCH, "$source", headers={"ce_source": b"sk-" + b"a" * 30}),
         Input(SEARCH, "$id", headers={"ce_id": SECRET.encode()}),
+    ]),
+    Row(57, "a command that would take too long to check", "too_costly", [
+        run(".parameters.p", "101 patterns, 100 are allowed",
+            parameters={"p": {"allOf": [{"pattern": f"x{at}"} for at in range(101)]}}),
+        run(".parameters.p", "compared 2,003,001 times", parameters={
+            "p": {"default": [0] * 1_000, "items": {"enum": list(range(997))}}}),
+        Input({"pipeline": PIPELINE["pipeline"]
+               | {"parameters": {"p": {"items": {"enum": list(range(997))}}}},
+               "parameters": {"p": [0] * 1_000}}, "$.parameters.p", "are allowed", wire_type=RUN),
+        search("$.space", "20,000 values together",
+               space={name: {"type": "choice", "values": list(range(10_000))} for name in "ab"}),
     ]),
 )  # fmt: skip

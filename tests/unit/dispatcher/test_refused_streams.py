@@ -1,4 +1,4 @@
-"""A flood of refused commands leaves the dispatcher's memory as it was; and what a receipt says."""
+"""A flood of refused commands leaves memory and turns of the dispatcher as they were; what a receipt says."""
 
 import gc
 import json
@@ -67,11 +67,11 @@ class Loop:
         said: list[Event] = []
         while decisions := list(self.dispatcher.decide(FACTS)):
             for decision in decisions:
-                said += self._fold(decision.stream, decision.proposal.events)
+                said += self.fold(decision.stream, decision.proposal.events)
         self.dispatcher.act(FACTS)
         return said
 
-    def _fold(self, stream: str, messages: Sequence[Message]) -> list[Event]:
+    def fold(self, stream: str, messages: Sequence[Message]) -> list[Event]:
         partition = partition_of(stream, TOPICS.events.partitions)
         for record, message in zip(self._writer.decision(stream, messages), messages, strict=True):
             envelope = Envelope({name: octets or b"" for name, octets in record.headers})
@@ -79,6 +79,21 @@ class Loop:
             self._ends[partition] += 1
             self.dispatcher.fold(Record(TOPICS.events.name, partition, at, 1, envelope, message))
         return [message for message in messages if isinstance(message, Event)]
+
+
+def test_streams_that_need_whole_turns_take_them_one_after_the_other() -> None:
+    loop = Loop()
+    streams = ["a", "b", "c"]
+    for stream in streams:
+        loop.say(stream, "c-1")
+    decided: list[str] = []
+    for turn in range(2, 8):
+        facts = Facts(now_ms=1, busy=lambda topic, stream: False, until_s=0.0)
+        for decision in list(loop.dispatcher.decide(facts)):
+            events = loop.fold(decision.stream, decision.proposal.events)
+            decided += [decision.stream] * bool(codes(events))
+        loop.say("a", f"c-{turn}")
+    assert decided[:4] == [*streams, "a"]
 
 
 def flooded(loop: Loop, count: int) -> None:
@@ -120,7 +135,7 @@ def test_a_zombie_s_repeat_of_a_spilled_stream_counts_as_little_as_any() -> None
     assert isinstance(received, CommandReceived)
     flooded(loop, 2 * MAX_IDLE_IN_MEMORY)
     overtaken = loop.streams.overtaken
-    loop._fold("s-1", [received])
+    loop.fold("s-1", [received])
     assert loop.streams.overtaken == overtaken + 1
     assert loop.turn() == []
 

@@ -116,6 +116,28 @@ class WatchingDecider(CountingDecider):
         return ()
 
 
+class SlowDecider(CountingDecider):
+    """Has GOAL streams to look at, one of which fills a turn; notes how often others ran before each."""
+
+    def __init__(self, done: asyncio.Event) -> None:
+        super().__init__(done)
+        self.others = 0
+        self.others_at: list[int] = []
+
+    def decide(self, facts: Facts) -> Iterable[Decision]:
+        if len(self.others_at) < GOAL:
+            self.others_at.append(self.others)
+            assert facts.is_over()
+        else:
+            self.done.set()
+        return ()
+
+    async def run_others(self) -> None:
+        while not self.done.is_set():
+            self.others += 1
+            await asyncio.sleep(0)
+
+
 def reactor(service: ServiceContext, decider: CountingDecider) -> Reactor:
     starts = {(TOPIC.name, 0): 0, (TOPIC.name, 1): 0}
     return Reactor(service, decider, starts=starts, raw={}, partitions={TOPIC.name: TOPIC.partitions})
@@ -214,6 +236,21 @@ async def test_a_record_that_claims_a_huge_decision_holds_nothing_up(monkeypatch
         headers = [*record.headers, ("ce_index", b"0"), ("ce_count", b"999999999")]
         forged.append([replace(record, headers=headers)])
     assert max((await watched(forged, service)).idle_at) == GOAL
+
+
+async def test_a_cut_turn_is_followed_by_the_next_at_once_and_others_run_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reactor_module, "TURN_S", 0)
+    monkeypatch.setattr(reactor_module, "IDLE_S", 3_600)
+    service = ServiceContext.on(MemoryLog(), Topics(), "dispatcher")
+    await service.log.ensure([TOPIC])
+    decider = SlowDecider(asyncio.Event())
+    running = [asyncio.create_task(each) for each in (reactor(service, decider).run(), decider.run_others())]
+    await decider.done.wait()
+    service.stop.set()
+    await asyncio.gather(*running)
+    assert len(set(decider.others_at)) == GOAL
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def test_a_pipeline_keeps_nothing_that_its_user_changes_and_its_runs_have_typed_
     assert other.spec()["steps"] == [{"name": "a", "task_type": "t"}]
     command = start_command(digits(), {"epochs": 5}, seed=7, use_cache=False)
     assert (command.parameters, command.seed, command.use_cache) == ({"epochs": 5}, 7, False)
-    with pytest.raises(UnsendableError, match=r"bad_parameters? at .*epochs: '5' is not of type"):
+    with pytest.raises(UnsendableError, match=r"bad_parameters? at .*epochs: \"5\" is not of type"):
         start_command(digits(), {"epochs": "5"})
     with pytest.raises(UnsendableError, match=r"unknown_field at \$\.sead"):
         start_command(digits(), sead=7)

@@ -8,13 +8,19 @@ from hypothesis import given
 
 from tests.unit.domain.pipelines.given import TEMPLATES, step
 from tests.unit.domain.pipelines.given import problems as problems_of_pipeline
-from trackside.domain.pipelines.value_schemas import schema_problem, violation
+from trackside.domain.pipelines.value_schemas import (
+    MAX_PATTERNS,
+    SchemaCheck,
+    SchemaCosts,
+    schema_problem,
+    violation,
+)
 
 
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        ({"type": "int"}, "at $.type: 'int' is not valid"),
+        ({"type": "int"}, 'at $.type: "int" is not one of "array"'),
         ({"type": "object", "properties": {"x": {"minimum": "1"}}}, "at $.properties.x.minimum"),
         ({"items": 1}, "at $.items"),
         ({"$ref": "#"}, "at $: '$ref' is not available"),
@@ -24,8 +30,8 @@ from trackside.domain.pipelines.value_schemas import schema_problem, violation
         ({"uniqueItems": True}, "'uniqueItems' is not available: it can take too long"),
         ({"$defs": {"x": {"unevaluatedItems": False}}}, "at $.$defs.x: 'unevaluatedItems'"),
         ({"patternProperties": {"(a+)+$": {}}}, "'patternProperties' is not available"),
-        ({"pattern": "("}, "at $.pattern: '(' is not a 'regex'"),
-        ({"pattern": "(?=x)"}, "at $.pattern: not a regular expression"),
+        ({"pattern": "("}, 'at $.pattern: "(" is not a "regex" of Rust\'s syntax'),
+        ({"pattern": "(?=x)"}, 'at $.pattern: "(?=x)" is not a "regex" of Rust\'s syntax'),
         ({"default": 2**60}, "at $.default: beyond"),
     ],
 )
@@ -52,8 +58,8 @@ def test_other_schemas_are_usable() -> None:
 def test_a_value_that_does_not_fit_is_named_with_its_path() -> None:
     schema = {"type": "object", "properties": {"x": {"items": {"type": "integer"}}}}
     assert violation(schema, {"x": [1, 2]}) is None
-    assert violation(schema, {"x": [1, "2"]}) == ("$.x[1]", "'2' is not of type 'integer'")
-    assert violation({"pattern": "^a+$"}, "aab") == ("$", "'aab' does not match '^a+$'")
+    assert violation(schema, {"x": [1, "2"]}) == ("$.x[1]", '"2" is not of type "integer"')
+    assert violation({"pattern": "^a+$"}, "aab") == ("$", '"aab" does not match "^a+$"')
     assert violation({"pattern": "^a+$"}, "aa") is None
     assert violation({"pattern": "^a+$"}, 5) is None
     found = violation({"type": "integer"}, "x" * 10_000)
@@ -82,6 +88,22 @@ def test_no_check_takes_long(schema: dict[str, Any], value: Any) -> None:
     assert schema_problem(schema) is None
     violation(schema, value)
     assert time.process_time() - before < 20  # one that is not limited takes hours
+
+
+def test_the_cost_of_all_checks_of_a_command_is_counted_together_and_the_place_is_named() -> None:
+    patterns = {"properties": {str(at): {"pattern": "a"} for at in range(MAX_PATTERNS // 2)}}
+    costs = SchemaCosts()
+    assert costs.add([SchemaCheck("$.a", patterns, ()), SchemaCheck("$.b", patterns, ())]) is None
+    problem = costs.add([SchemaCheck("$.c", {"anyOf": [{"not": {"pattern": "b"}}]}, ())])
+    assert problem is not None
+    assert (problem.code, problem.path) == ("too_costly", "$.c")
+    assert "101 patterns, 100 are allowed" in problem.message
+    branches = {"items": {"anyOf": [{"const": at} for at in range(500)]}}
+    values = list(range(600))
+    assert SchemaCosts().add([SchemaCheck("$.a", branches, (values,))]) is None
+    problem = SchemaCosts().add([SchemaCheck("$.a", branches, (values, values))])
+    assert problem is not None
+    assert "compared 1,205,606 times" in problem.message
 
 
 @pytest.mark.thorough

@@ -1,6 +1,5 @@
 """Why something is refused: a code to act on, the place, and a sentence for a person."""
 
-import difflib
 from collections.abc import Collection, Iterable
 from typing import Any, get_args
 
@@ -11,6 +10,8 @@ from trackside.contracts.message import Json, is_absent
 from trackside.contracts.nni_names import nni_hint
 from trackside.contracts.step_names import step_hint
 
+SIMILAR = 60
+"""Percent of the characters of two names that must be the same, in this order, for a hint."""
 MAX_PROBLEMS = 100
 """How many problems a refusal lists."""
 MAX_PROBLEM_TEXT = 500
@@ -83,6 +84,7 @@ REFUSAL_CODES = {
     "duplicate_key": "A JSON object has one key twice.",
     "too_deep": "JSON is nested too deeply.",
     "too_long": "A text, a key or a list is over its limit.",
+    "too_costly": "The command would take too long to check; the message says what, and the limit.",
     "not_finite": "A number is NaN, infinite or too large.",
     "out_of_range": "An integer does not fit 64 bits, or in the definition of a pipeline 53.",
     "nul_character": "A text holds a NUL character, which Postgres can't keep.",
@@ -254,8 +256,16 @@ def _shortened(text: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Gives a hint "; did you mean x?" for a mistyped name, or nothing."""
-    close = difflib.get_close_matches(name[:200], sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = closest(name, known)
+    return "" if close is None else f"; did you mean {close!r}?"
+
+
+def closest(name: str, known: Iterable[str], similar: float = SIMILAR) -> str | None:
+    """Returns the known name that a mistyped one is most similar to; None if none is similar enough."""
+    from rapidfuzz import fuzz, process  # here, as names are seldom mistyped, and each process imports this
+
+    found = process.extractOne(name[:200], sorted(known), scorer=fuzz.ratio, score_cutoff=similar)
+    return None if found is None else found[0]
 
 
 def json_path(location: Iterable[int | str]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.pipelines.value_schemas import SchemaCosts
 from trackside.domain.stream import Stream
 
 
@@ -24,6 +25,8 @@ class Lookup(NamedTuple):
     """Returns a stream by its id; None if there is none."""
     having: Callable[[str], Iterable[Stream]] = _nothing
     """Returns the streams that have said, by `AggregateType.index_keys`, to have something by a key."""
+    schema_costs: SchemaCosts | None = None
+    """What the command that is decided, with its children, costs by its JSON Schemas."""
 
 
 NO_LOOKUP = Lookup()

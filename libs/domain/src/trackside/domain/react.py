@@ -4,6 +4,7 @@ What its children lack is in `stream_commands`.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import cast
 
 from trackside.contracts.children import WantedChild
@@ -13,7 +14,7 @@ from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Event, Json
 from trackside.contracts.parking import SkipRecord
-from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 from trackside.domain import drain_commands, forget_commands, label_commands, repair_commands, task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
@@ -21,6 +22,7 @@ from trackside.domain.command import Publication, ReceivedCommand, answer_again,
 from trackside.domain.drain_commands import DrainCommand
 from trackside.domain.lookup import Lookup
 from trackside.domain.parking import Parked
+from trackside.domain.pipelines.value_schemas import SchemaCosts
 from trackside.domain.proposal import Proposal, parse_cause
 from trackside.domain.stream import Stream
 from trackside.domain.stream_index import StreamIndex
@@ -85,7 +87,12 @@ def _decide(
     if again is not None:
         return [again]
     decided = tuple(command.problems) or _effect(
-        stream, command.command_id, command.command_type, command.body or {}, lookup, aggregates
+        stream,
+        command.command_id,
+        command.command_type,
+        command.body or {},
+        lookup._replace(schema_costs=SchemaCosts()),
+        aggregates,
     )
     if isinstance(decided, tuple):
         return [refused(command, publication.source, decided)]
@@ -122,7 +129,7 @@ def _effect(
     decided = aggregate.commands[type(read)](stream, read, command_id, lookup)
     own = (decided,) if isinstance(decided, Problem) else decided if isinstance(decided, tuple) else ()
     wanted = aggregate.children_of(read, stream.stream_id)
-    problems = (*own, *_child_problems(stream, wanted, lookup, aggregates))
+    problems = (*own, *islice(_child_problems(stream, wanted, lookup, aggregates), MAX_PROBLEMS))
     return problems or cast(list[Event], decided)
 
 

@@ -1,5 +1,6 @@
 """A service as the reactor drives it, and the decisions that it returns."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,7 +8,11 @@ from typing import Protocol
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry
+
+TURN_S = 0.05
+"""For how long a service decides before it sends its decisions, and reads and answers again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +30,22 @@ class Decision:
 
 @dataclass(slots=True)
 class Facts:
-    """What a decision may use besides the state: the time, and which partitions have appends in flight."""
+    """What a decision may use besides the state: the time, and which partitions have appends in flight.
+
+    `until_s` is when the turn ends, on the monotonic clock; `is_cut` says that more is to be decided then.
+    """
 
     now_ms: int
     busy: Callable[[str, str], bool]
     """Returns whether the partition of (topic, stream) has an append in flight: don't decide about it now."""
+    until_s: float = math.inf
+    is_cut: bool = False
+
+    def is_over(self) -> bool:
+        """Returns whether the turn is over: what is left is decided in the next one, which comes at once."""
+        if not self.is_cut and monotonic_s() >= self.until_s:
+            self.is_cut = True
+        return self.is_cut
 
 
 class Decider(Protocol):
@@ -48,7 +64,7 @@ class Decider(Protocol):
         ...
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
-        """Returns the decisions that the state needs. Called again after any change."""
+        """Returns the decisions that the state needs. Called again after any change, and after a cut turn."""
         ...
 
     def reconsider(self, stream: str) -> None:

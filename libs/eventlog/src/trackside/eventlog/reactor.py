@@ -18,7 +18,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
 from trackside.eventlog import clock
 from trackside.eventlog.clock import monotonic_s, now_ms
-from trackside.eventlog.decider import Decider, Decision, Facts
+from trackside.eventlog.decider import TURN_S, Decider, Decision, Facts
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.inbox import Inbox
@@ -156,7 +156,7 @@ class Reactor:
             raise self._background.failure
         if not news or not self._caught_up():
             return
-        facts = Facts(self._time_ms(), self._busy)
+        facts = Facts(self._time_ms(), self._busy, monotonic_s() + TURN_S)
         if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
             for decision in list(self._decider.decide(facts)):
                 partition = partition_of(decision.stream, self._partitions[decision.topic])
@@ -169,6 +169,9 @@ class Reactor:
                 if writer.waiting:
                     self._send(topic_partition, writer)
         self._decider.act(facts)
+        if facts.is_cut:
+            self._inbox.add(None)
+            await asyncio.sleep(0)  # an inbox that has something lets nobody else run
 
     async def _finish(self) -> None:
         """Folds what was sent before the end, so that it is counted; decides nothing more."""

@@ -3,7 +3,6 @@
 The cached functions are separate because `functools.cache` would hide the literals from mypy.
 """
 
-import difflib
 import itertools
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
@@ -21,6 +20,7 @@ from prometheus_client import (
 )
 from prometheus_client.openmetrics import exposition as openmetrics
 
+from trackside.contracts.refusals import nearest
 from trackside.contracts.trace_context import trace_id
 from trackside.telemetry.labels import OTHER, MetricLabel
 from trackside.telemetry.metric import Metric, MetricKind
@@ -121,9 +121,7 @@ def exposition(accept: str = "") -> tuple[str, bytes]:
 def _find(name: str, kind: MetricKind) -> Metric:
     metric = _BY_NAME.get(name)
     if metric is None:
-        near = difflib.get_close_matches(name, _BY_NAME, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UnknownMetric(f"no metric {name!r} in trackside.telemetry.names{hint}")
+        raise UnknownMetric(f"no metric {name!r} in trackside.telemetry.names{nearest(name, _BY_NAME)}")
     if metric.kind != kind:
         raise UnknownMetric(f"{name!r} is a {metric.kind}, asked for as a {kind}")
     return metric

@@ -105,6 +105,7 @@ HistogramName = Literal[
     "trackside.eventlog.hop.seconds",
     "trackside.eventlog.recovery.seconds",
     "trackside.dispatcher.command.seconds",
+    "trackside.dispatcher.command_decision.seconds",
     "trackside.dispatcher.suggestion.seconds",
     "trackside.dispatcher.trial.seconds",
     "trackside.scheduler.queue_wait.seconds",
@@ -196,6 +197,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter("trackside.dispatcher.refused.commands", "Commands refused.", labels.REFUSAL_CODE),
     _histogram(
         "trackside.dispatcher.command.seconds", "From the record of a command to that of its answer.", HOPS
+    ),
+    _histogram(
+        "trackside.dispatcher.command_decision.seconds",
+        "Time in which the answer to a command is decided; nothing else is decided meanwhile.",
+        CALLS,
+        labels.COMMAND_TYPE,
     ),
     _counter("trackside.dispatcher.started.searches", "Searches started."),
     _counter("trackside.dispatcher.ended.searches", "Searches ended.", labels.SEARCH_END),

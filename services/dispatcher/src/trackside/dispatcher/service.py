@@ -1,6 +1,8 @@
 """The dispatcher as the reactor drives it: streams and fleet folded, decisions and questions given out."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable
+from itertools import chain
 
 import structlog
 
@@ -16,7 +18,7 @@ from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.publisher_policy import OPEN_TO_ALL, PublisherPolicy
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.rereading import Rereading
-from trackside.dispatcher.monitoring.decision_counts import DecisionCounts
+from trackside.dispatcher.monitoring.decision_counts import DecisionCounts, measure_decision
 from trackside.dispatcher.monitoring.decision_descriptions import describe
 from trackside.dispatcher.monitoring.distrusted_events import DistrustedEvents
 from trackside.dispatcher.monitoring.parked_streams import ParkedStreams
@@ -36,6 +38,7 @@ from trackside.domain.react import react
 from trackside.domain.stream import Stream
 from trackside.domain.stream_index import StreamIndex
 from trackside.domain.streams import Streams
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
 from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.decode import log_unreadable
@@ -91,6 +94,7 @@ class Dispatcher:
         self.rereading = Rereading(service.log, self._topics.commands, self._intake, self._arrive_again)
         self._deadlines = Deadlines()
         self._changed = set(streams.by_id)
+        self._decided_last = ""
         self._unasked = set(streams.by_id)
         self._parents = Parents(streams)
         self._watchers = Watchers(streams)
@@ -213,31 +217,43 @@ class Dispatcher:
         events = self._topics.events.name
         if self._capabilities is None:
             self._capabilities = capabilities_of(self._fleet, installed_tuners(), installed_assessors())
-        for stream_id in sorted(self._changed):
+        changed = sorted(self._changed)
+        first = bisect_right(changed, self._decided_last)  # first those that the last turn has left
+        self._decided_last = ""
+        for stream_id in chain(changed[first:], changed[:first]):
             if facts.busy(events, stream_id):
                 continue
             self._changed.discard(stream_id)
             stream = self._streams.find(stream_id)
-            if stream is None:
-                continue
-            aggregate = self._streams.aggregates.of(stream)
-            if stream.parked is not None:
-                self._deadlines.set(stream_id, None)
-                for proposal in react(stream, self._capabilities, self._streams.aggregates, self._index):
-                    yield self._decision(stream_id, proposal)
-                continue
-            self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
-            for proposal in self._watchers.lacking(stream):  # before any of its tasks
-                yield self._decision(stream_id, proposal)
-            proposals = list(react(stream, self._capabilities, self._streams.aggregates, self._index))
-            suggested = self._advice.suggestion_after(stream, proposals)
-            for proposal in proposals if suggested is None else [*proposals, suggested]:
-                yield self._decision(stream_id, proposal)
-            yield from self._pending(stream, facts)
-            if aggregate is not None:
-                for proposal in aggregate.signalled(stream, self._streams.find, self._streams.aggregates):
-                    yield self._decision(stream_id, proposal)
+            if stream is not None:
+                yield from self._lacking(stream, self._capabilities, facts)
+            if facts.is_over():
+                self._decided_last = stream_id
+                break
         yield from self._overdue(facts)
+
+    def _lacking(self, stream: Stream, capabilities: Capabilities, facts: Facts) -> Iterable[Decision]:
+        """Gives what a stream lacks."""
+        stream_id, aggregates = stream.stream_id, self._streams.aggregates
+        aggregate = aggregates.of(stream)
+        if stream.parked is not None:
+            self._deadlines.set(stream_id, None)
+            for proposal in react(stream, capabilities, aggregates, self._index):
+                yield self._decision(stream_id, proposal)
+            return
+        self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
+        for proposal in self._watchers.lacking(stream):  # before any of its tasks
+            yield self._decision(stream_id, proposal)
+        began_s = monotonic_s()
+        proposals = list(react(stream, capabilities, aggregates, self._index))
+        measure_decision(stream, proposals, monotonic_s() - began_s)
+        suggested = self._advice.suggestion_after(stream, proposals)
+        for proposal in proposals if suggested is None else [*proposals, suggested]:
+            yield self._decision(stream_id, proposal)
+        yield from self._pending(stream, facts)
+        if aggregate is not None:
+            for proposal in aggregate.signalled(stream, self._streams.find, aggregates):
+                yield self._decision(stream_id, proposal)
 
     def act(self, facts: Facts) -> None:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""

@@ -43,7 +43,7 @@ MAX_NAME = 128 - MOST_RUN_DIGITS - 1
 def define(stream: Stream, wanted: DefinePipeline, command_id: str, lookup: Lookup) -> Decided:
     """Makes a definition the current one; returns all of its problems."""
     pipeline = pipeline_of(stream)
-    compiled = compiling.compile_pipeline(wanted.pipeline)
+    compiled = compiling.compile_pipeline(wanted.pipeline, lookup.schema_costs)
     found = [problem for problem in _problems_of(stream, pipeline, wanted) if problem is not None]
     if not isinstance(compiled, compiling.CompiledPipeline):
         found += (_in_pipeline(problem) for problem in compiled)

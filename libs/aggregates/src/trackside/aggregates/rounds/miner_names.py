@@ -1,9 +1,10 @@
 """The names of the miners of hard examples that come with Trackside, and of their parameters. Pure."""
 
-import difflib
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
+
+from trackside.contracts.refusals import closest
 
 BUILT_IN_MINERS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -17,7 +18,7 @@ BUILT_IN_MINERS: Mapping[str, frozenset[str]] = MappingProxyType(
     }
 )
 """The parameters that each takes, by its name."""
-_SAME = 0.92
+_SAME = 92
 """How similar a name is that is taken for a misspelt one: `Treshold` is, `MyThreshold` is not."""
 
 
@@ -29,8 +30,8 @@ def misspelt(name: str) -> str | None:
     if name in BUILT_IN_MINERS:
         return None
     plain = {_plain(ours): ours for ours in BUILT_IN_MINERS}
-    found = difflib.get_close_matches(_plain(name[:200]), sorted(plain), n=1, cutoff=_SAME)
-    return plain[found[0]] if found else None
+    found = closest(_plain(name[:200]), plain, _SAME)
+    return None if found is None else plain[found]
 
 
 def is_number(value: object) -> bool:

@@ -38,21 +38,23 @@ def start(stream: Stream, wanted: StartPipelineRun, command_id: str, lookup: Loo
     """Begins a run, unless its stream is taken or its definition is wrong; returns all problems."""
     problems = [] if (taken := check_not_begun(stream)) is None else [taken]
     problems += _patch_problems(wanted.pipeline, wanted.overrides, "$.overrides")
-    problems += _taken_problems(wanted)
-    unknown = _moved(_unknown(wanted.pipeline, lookup.capabilities), "$.pipeline")
+    problems += islice(_taken_problems(wanted), MAX_PROBLEMS)
+    unknown = _moved(islice(_unknown(wanted.pipeline, lookup.capabilities), MAX_PROBLEMS), "$.pipeline")
     unfit = definition_problems(wanted.pipeline) if wanted.overrides else iter(())
     compiled = tuple(islice(unfit, MAX_PROBLEMS)) or compile_pipeline(
-        _patched(wanted.pipeline, wanted.overrides)
+        _patched(wanted.pipeline, wanted.overrides), lookup.schema_costs
     )
     if not isinstance(compiled, CompiledPipeline):
         problems += [*_moved(compiled, "$.pipeline"), *unknown]
         return tuple(problems[:MAX_PROBLEMS])
-    parameters, wrong = parameter_values(wanted.pipeline.parameters, wanted.parameters, "$.parameters")
+    parameters, wrong = parameter_values(
+        wanted.pipeline.parameters, wanted.parameters, "$.parameters", lookup.schema_costs
+    )
     problems += [*wrong, *unknown]
     started = RunStarted(
         command_id=command_id,
         pipeline=compiled.pipeline,
-        sha256=digest(wanted.pipeline),
+        sha256=digest(wanted.pipeline) if wanted.overrides else compiled.sha256,
         parameters=parameters,
         overrides=wanted.overrides,
         seed=wanted.seed,
@@ -96,20 +98,19 @@ def _unknown(pipeline: PipelineSpec, capabilities: Capabilities) -> Iterator[Pro
 
 
 def _patch_problems(pipeline: PipelineSpec, patch: Patch, path: str) -> list[Problem]:
-    names = [step.name for step in pipeline.steps]
+    names = {step.name for step in pipeline.steps}
     return [
         Problem(
             code="unknown_step",
             path=f"{path}.{name}",
             message=f"the pipeline has no step {name!r}{nearest(name, names)}",
         )
-        for name in patch
-        if name not in names
+        for name in islice((name for name in patch if name not in names), MAX_PROBLEMS)
     ]
 
 
 def _taken_problems(wanted: StartPipelineRun) -> Iterator[Problem]:
-    names = [step.name for step in wanted.pipeline.steps]
+    names = {step.name for step in wanted.pipeline.steps}
     for name in wanted.taken:
         path = f"$.taken.{name}"
         if name not in names:
@@ -142,9 +143,8 @@ def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, lookup: Loo
     run = _run_that_is_over(stream)
     if isinstance(run, Problem):
         return run
-    problems = list(_retry_problems(run, wanted))
-    if problems:
-        return tuple(problems[:MAX_PROBLEMS])
+    if problems := tuple(islice(_retry_problems(run, wanted), MAX_PROBLEMS)):
+        return problems
     chosen = [*(wanted.steps or ()), *wanted.indexes] or [
         name for name, step in run.steps.items() if step.state in FAILURES
     ]
@@ -170,7 +170,8 @@ def restart(stream: Stream, wanted: RestartFromStep, command_id: str, lookup: Lo
     run = _run_that_is_over(stream)
     if isinstance(run, Problem):
         return run
-    problems = [*_unknown_steps(run, wanted.steps), *_patch_problems(run.spec, wanted.patch, "$.patch")]
+    unknown = islice(_unknown_steps(run, wanted.steps), MAX_PROBLEMS)
+    problems = [*unknown, *_patch_problems(run.spec, wanted.patch, "$.patch")]
     if problems:
         return tuple(problems[:MAX_PROBLEMS])
     stopped = (name for name, step in run.steps.items() if _was_stopped(step))

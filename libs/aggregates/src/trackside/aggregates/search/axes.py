@@ -8,12 +8,13 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from statistics import NormalDist
 from typing import Any, Literal
 
 from trackside.aggregates.search.options import Fault
 from trackside.aggregates.search.space import NAME, is_sub_space
-from trackside.contracts.refusals import nearest
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 
 SpaceJson = Mapping[str, Mapping[str, Any]]
 Scale = Literal["index", "integer", "linear", "log"]
@@ -28,6 +29,10 @@ LISTED_CHOICES = 10
 """How many values of a choice a message lists."""
 MAX_SHOWN = 80
 """How many characters of a value a message shows."""
+MAX_CHOICES = 10_000
+"""How many values all choices of a space may have together."""
+MAX_LISTED = 20
+"""How many parameters of a space a message lists."""
 FINITE_TYPES = frozenset({"choice", "constant", "randint", "quniform", "qloguniform"})
 
 
@@ -272,11 +277,14 @@ def _encode(
     axes: Axes, parameters: Mapping[str, Any], prefix: str, path: str, faults: list[_Fault]
 ) -> dict[str, Any]:
     """Encodes what is in the space, and adds the rest to the faults."""
-    for name in sorted(parameters.keys() - axes.keys() - ({NAME} if prefix else set())):
-        known = ", ".join(axes) or "nothing"
-        faults.append(
-            ("unknown", f"{path}.{name}", f"not part of the space, which has {known}{nearest(name, axes)}")
-        )
+    unknown = sorted(parameters.keys() - axes.keys() - ({NAME} if prefix else set()))
+    known = ", ".join(islice(axes, MAX_LISTED)) or "nothing"
+    if len(axes) > MAX_LISTED:
+        known += f" and {len(axes) - MAX_LISTED} more"
+    faults += (
+        ("unknown", f"{path}.{name}", f"not part of the space, which has {known}{nearest(name, axes)}")
+        for name in unknown[:MAX_PROBLEMS]
+    )
     encoded: dict[str, Any] = {}
     for name, axis in axes.items():
         here = f"{path}.{name}"
@@ -321,6 +329,17 @@ def parameters_of(space: SpaceJson, path: str = "$.space") -> Iterator[tuple[str
             if is_sub_space(value):
                 members = {key: member for key, member in value.items() if key != NAME}
                 yield from parameters_of(members, f"{here}.values[{index}]")
+
+
+def choices_problem(space: SpaceJson) -> Problem | None:
+    """Returns why the choices of a space have too many values together; None if they don't."""
+    count = sum(
+        len(parameter["values"]) for _, parameter in parameters_of(space) if parameter["type"] == "choice"
+    )
+    if count <= MAX_CHOICES:
+        return None
+    message = f"the choices have {count:,} values together, at most {MAX_CHOICES:,} are allowed"
+    return Problem(code="too_costly", path="$.space", message=message)
 
 
 def parameters_faults(axes: Axes, parameters: object, path: str = "$") -> list[Fault]:

@@ -5,6 +5,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
+from trackside.aggregates.search.axes import Axes, axes_of, choices_problem
 from trackside.aggregates.search.builtin_assessors import check_assessor
 from trackside.aggregates.search.builtin_tuners import HISTORY, TUNERS, check_tuner
 from trackside.aggregates.search.messages import SearchSpec, SearchStarted, StartSearch
@@ -23,7 +24,10 @@ def start(
 ) -> list[Event] | tuple[Problem, ...]:
     """Begins a search, unless its stream is taken or it asks for what there is not; returns all problems."""
     plain = wanted.model_dump(mode="json")
-    problems = tuple(islice(_problems(stream, wanted, plain, lookup.capabilities), MAX_PROBLEMS))
+    if (too_costly := choices_problem(plain["space"])) is not None:
+        return (too_costly,)
+    axes = axes_of(plain["space"])
+    problems = tuple(islice(_problems(stream, wanted, plain, axes, lookup.capabilities), MAX_PROBLEMS))
     if problems:
         return problems
     if wanted.objectives:
@@ -31,11 +35,11 @@ def start(
     spec = SearchSpec.model_validate({name: plain[name] for name in SearchSpec.model_fields if name in plain})
     seed = default_seed(stream.stream_id) if wanted.seed is None else wanted.seed
     started = SearchStarted(command_id=command_id, search=spec, seed=seed, origin=wanted.origin)
-    return [started, *warm_start_events(wanted, command_id)]
+    return [started, *warm_start_events(wanted, axes, command_id)]
 
 
 def _problems(
-    stream: Stream, wanted: StartSearch, plain: dict[str, Any], capabilities: Capabilities
+    stream: Stream, wanted: StartSearch, plain: dict[str, Any], axes: Axes, capabilities: Capabilities
 ) -> Iterator[Problem]:
     named = (
         check_not_begun(stream),
@@ -56,8 +60,8 @@ def _problems(
     for path, message in faults:
         yield Problem(code=_fault_code(path), path=path, message=message)
     yield from objective_problems(wanted)
-    yield from past_problems(wanted)
-    yield from first_problems(wanted)
+    yield from past_problems(wanted, axes)
+    yield from first_problems(wanted, axes)
 
 
 def default_seed(stream_id: str) -> int:

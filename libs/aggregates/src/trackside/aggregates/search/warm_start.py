@@ -7,33 +7,31 @@ behind the results, so that whatever is asked without them doesn't count.
 from collections.abc import Iterator
 
 from trackside.aggregates.search.added_trials import given_problems, is_partial
-from trackside.aggregates.search.axes import axes_of, parameters_faults
+from trackside.aggregates.search.axes import Axes, parameters_faults
 from trackside.aggregates.search.changes import LIMITS
 from trackside.aggregates.search.messages import SearchUpdated, StartSearch, TrialAdded, TrialsImported
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 
 
-def past_problems(wanted: StartSearch) -> Iterator[Problem]:
+def past_problems(wanted: StartSearch, axes: Axes) -> Iterator[Problem]:
     """Yields which values of results of other searches are not in the space."""
-    axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
     for place, past in enumerate(wanted.past):
         for path, message in parameters_faults(axes, past.parameters, f"$.past[{place}].parameters"):
             yield Problem(code="bad_parameters", path=path, message=f"{message}; leave this trial out")
 
 
-def first_problems(wanted: StartSearch) -> Iterator[Problem]:
+def first_problems(wanted: StartSearch, axes: Axes) -> Iterator[Problem]:
     """Yields why the parameters to try first can't all be tried, and which of their values can't."""
     if len(wanted.first) > wanted.max_trials:
         message = f"{len(wanted.first)} first trials are more than the {wanted.max_trials} of max_trials"
         yield Problem(code="no_more_trials", path="$.first", message=message)
-    axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
     for place, parameters in enumerate(wanted.first):
         path, flag = f"$.first[{place}]", "" if wanted.first_outside else "first_outside"
         yield from given_problems(axes, parameters, path, flag)
 
 
-def warm_start_events(wanted: StartSearch, command_id: str) -> list[Event]:
+def warm_start_events(wanted: StartSearch, axes: Axes, command_id: str) -> list[Event]:
     """Returns the events after a search's start for its past and its first trials."""
     events: list[Event] = []
     if wanted.past:
@@ -43,7 +41,6 @@ def warm_start_events(wanted: StartSearch, command_id: str) -> list[Event]:
             SearchUpdated(command_id=command_id, change=2, **same),
         ]
     if wanted.first:
-        axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
         events += [
             TrialAdded(
                 command_id=command_id,

@@ -20,7 +20,7 @@ from trackside.domain.pipelines.step_checks import (
     output_problems,
     step_problems,
 )
-from trackside.domain.pipelines.value_schemas import schema_problem, violation
+from trackside.domain.pipelines.value_schemas import SchemaCheck, SchemaCosts, schema_problem, violation
 
 RUN, DEFINITION = "run", "pipeline"
 """The kind of a step that is a run, and the field of its spec whose references are those of that run."""
@@ -44,8 +44,13 @@ def digest(pipeline: PipelineSpec) -> str:
     return hashlib.sha256(rfc8785.dumps(pipeline.model_dump(mode="json"))).hexdigest()
 
 
-def compile_pipeline(given: PipelineSpec) -> CompiledPipeline | tuple[Problem, ...]:
-    """Parses and checks a definition; returns its problems, with paths in it, at most MAX_PROBLEMS."""
+def compile_pipeline(
+    given: PipelineSpec, costs: SchemaCosts | None = None
+) -> CompiledPipeline | tuple[Problem, ...]:
+    """Parses and checks a definition; returns its problems, with paths in it, at most MAX_PROBLEMS.
+
+    What its schemas cost is added to `costs`, which are those of one command.
+    """
     if problems := tuple(islice(definition_problems(given), MAX_PROBLEMS)):
         return problems
     steps = [parsed_step(step) for step in given.steps]
@@ -58,7 +63,7 @@ def compile_pipeline(given: PipelineSpec) -> CompiledPipeline | tuple[Problem, .
         _cycles(needing),
         step_problems(parsed, named),
         output_problems(parsed),
-        _all_schema_problems(given),
+        _all_schema_problems(given, costs or SchemaCosts()),
     )
     if problems := tuple(islice(found, MAX_PROBLEMS)):
         return problems
@@ -117,11 +122,19 @@ def _all_unclosed(parsed: PipelineSpec) -> Iterator[tuple[str, str]]:
     yield from references.unclosed(parsed.outputs, "$.outputs")
 
 
-def _all_schema_problems(given: PipelineSpec) -> Iterator[Problem]:
-    for at, step in enumerate(given.steps):
-        if step.gate is not None:
-            yield from _schema_problems(step.gate.form, f"$.steps[{at}].gate.form")
-    yield from _schema_problems(given.parameters, "$.parameters")
+def _all_schema_problems(given: PipelineSpec, costs: SchemaCosts) -> Iterator[Problem]:
+    forms = [(f"$.steps[{at}].gate.form", step.gate.form) for at, step in enumerate(given.steps) if step.gate]
+    places = [*forms, ("$.parameters", given.parameters)]
+    checks = (
+        SchemaCheck(f"{path}.{name}", schema, (schema["default"],) if "default" in schema else ())
+        for path, schemas in places
+        for name, schema in schemas.items()
+    )
+    if (too_costly := costs.add(checks)) is not None:
+        yield too_costly
+        return
+    for path, schemas in places:
+        yield from _schema_problems(schemas, path)
 
 
 def _schema_problems(schemas: Mapping[str, Json], path: str) -> Iterator[Problem]:
@@ -134,8 +147,20 @@ def _schema_problems(schemas: Mapping[str, Json], path: str) -> Iterator[Problem
             yield from _misfits(schema, schema["default"], f"{path}.{name}.default")
 
 
-def parameter_values(schemas: Mapping[str, Json], given: Json, path: str) -> tuple[Json, list[Problem]]:
-    """Returns the values of typed parameters, with defaults filled in, and what is wrong with those given."""
+def parameter_values(
+    schemas: Mapping[str, Json], given: Json, path: str, costs: SchemaCosts | None = None
+) -> tuple[Json, list[Problem]]:
+    """Returns the values of typed parameters, with defaults filled in, and what is wrong with those given.
+
+    What the checks cost is added to `costs`, which are those of one command.
+    """
+    checks = (
+        SchemaCheck(f"{path}.{name}", schema, (given[name],))
+        for name, schema in schemas.items()
+        if name in given
+    )
+    if (too_costly := (costs or SchemaCosts()).add(checks)) is not None:
+        return {}, [too_costly]
     problems = []
     for name in given.keys() - schemas.keys():
         message = f"there is no parameter {name!r}{nearest(name, schemas)}"
@@ -146,13 +171,12 @@ def parameter_values(schemas: Mapping[str, Json], given: Json, path: str) -> tup
     for name, schema in schemas.items():
         if name in given:
             values[name] = given[name]
+            problems += _misfits(schema, values[name], f"{path}.{name}")
         elif "default" in schema:
-            values[name] = schema["default"]
+            values[name] = schema["default"]  # was checked with its schema
         else:
             message = f"parameter {name!r} has no value and no default"
             problems.append(Problem(code="missing_parameter", path=f"{path}.{name}", message=message))
-            continue
-        problems += _misfits(schema, values[name], f"{path}.{name}")
     return values, sorted(problems, key=lambda problem: problem.path)
 
 

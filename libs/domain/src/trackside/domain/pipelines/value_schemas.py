@@ -1,25 +1,23 @@
 """JSON Schemas that publishers give for values: of a pipeline's parameters, and of the forms of gates. Pure.
 
-The dispatcher checks values by them, so what could take long, fail or read a file is refused in a schema.
+The dispatcher checks values by them, so what a check costs is counted before it is done, and what can't be
+counted so is refused in a schema.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from jsonschema.validators import extend
-from pydantic_core import SchemaError as UnusablePatternError
-from pydantic_core import SchemaValidator
-from pydantic_core import ValidationError as MismatchError
+from jsonschema_rs import ValidationError
 
 from trackside.contracts.message import Json
-from trackside.contracts.refusals import json_path
+from trackside.contracts.refusals import Problem, json_path
+from trackside.domain.json_schemas import BadSchemaError, compile_schema, shortened
 from trackside.domain.pipelines.json_limits import json_problems
 
-MAX_WORK = 1_000_000
-"""How many comparisons a check may take: the parts of the schema times those of the value."""
-MAX_MESSAGE = 300
+MAX_PATTERNS = 100
+"""How many patterns the schemas of a command may have: each is compiled."""
+MAX_COMPARISONS = 1_000_000
+"""How many comparisons the checks of a command may take: the parts of a schema times those of its value."""
 _REFUSED = {
     "$ref": "write the schema where it is needed",
     "$dynamicRef": "write the schema where it is needed",
@@ -34,20 +32,54 @@ _LISTS = ("prefixItems", "allOf", "anyOf", "oneOf")
 _SINGLE = ("items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else")
 
 
+class SchemaCheck(NamedTuple):
+    """A schema, and a value to check by it if there is one; `path` is where the schema or the value is."""
+
+    path: str
+    schema: Json
+    values: tuple[Any, ...]
+
+
+class SchemaCosts:
+    """What the checks of one command cost together: of its own schemas, and of those of its children."""
+
+    def __init__(self) -> None:
+        self._patterns = self._comparisons = 0
+
+    def add(self, checks: Iterable[SchemaCheck]) -> Problem | None:
+        """Counts checks that are to be done; returns why it would take too long, None if it doesn't."""
+        for path, schema, values in checks:
+            self._patterns += sum("pattern" in each for _, each in _schemas(schema, ""))
+            self._comparisons += sum(_parts(schema) * _parts(value) for value in values)
+            if self._patterns > MAX_PATTERNS:
+                return _too_costly(
+                    path, f"up to here there are {self._patterns:,} patterns, {MAX_PATTERNS:,} are allowed"
+                )
+            if self._comparisons > MAX_COMPARISONS:
+                return _too_costly(
+                    path,
+                    f"up to here values would be compared {self._comparisons:,} times with parts of their "
+                    f"schemas, {MAX_COMPARISONS:,} times are allowed",
+                )
+        return None
+
+
+def _too_costly(path: str, message: str) -> Problem:
+    return Problem(code="too_costly", path=path, message=f"the schemas take too long to check: {message}")
+
+
 def schema_problem(schema: Json) -> str | None:
     """Returns what is wrong with a schema, with the path in it; None if it can be used."""
     for problem in json_problems(schema, "$"):
         return f"at {problem.path}: {problem.message}"
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        return f"at {json_path(error.absolute_path)}: {_short(error.message)}"
     for path, each in _schemas(schema, "$"):
         for name, why in _REFUSED.items():
             if name in each:
                 return f"at {path}: {name!r} is not available: {why}"
-        if "pattern" in each and (wrong := _unusable_pattern(each["pattern"])) is not None:
-            return f"at {path}.pattern: {wrong}"
+    try:
+        compile_schema(schema)
+    except BadSchemaError as error:
+        return str(error)
     return None
 
 
@@ -56,26 +88,23 @@ def violation(schema: Json, value: Any) -> tuple[str, str] | None:
 
     The schema is one without problems, the value is JSON within the limits.
     """
-    if (work := _parts(schema) * _parts(value)) > MAX_WORK:
-        return "$", f"too large to be checked: {work:,} comparisons, at most {MAX_WORK:,} are allowed"
     try:
-        for error in _Validator(schema).iter_errors(value):
-            return json_path(error.absolute_path), _short(error.message)
-    except (ArithmeticError, RecursionError) as error:
-        return "$", f"can't be checked: {_short(str(error) or type(error).__name__)}"
+        compile_schema(schema).validate(value)
+    except ValidationError as error:
+        return json_path(error.instance_path), shortened(error.message)
     return None
 
 
 def _schemas(schema: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields a schema and those in it, each with its path."""
+    """Yields a schema and those in it, each with its path; it needs not be a valid one."""
     if not isinstance(schema, dict):
         return
     yield path, schema
     for name, inner in schema.items():
-        if name in _MAPS:
+        if name in _MAPS and isinstance(inner, dict):
             for key, each in inner.items():
                 yield from _schemas(each, f"{path}.{name}.{key}")
-        elif name in _LISTS:
+        elif name in _LISTS and isinstance(inner, list):
             for at, each in enumerate(inner):
                 yield from _schemas(each, f"{path}.{name}[{at}]")
         elif name in _SINGLE:
@@ -93,31 +122,3 @@ def _parts(value: Any) -> int:
         elif isinstance(each, list):
             waiting.extend(each)
     return count
-
-
-def _text_validator(pattern: str) -> SchemaValidator:
-    """Returns what matches a pattern in linear time; Python's own can take exponential time."""
-    return SchemaValidator({"type": "str", "pattern": pattern}, {"regex_engine": "rust-regex"})
-
-
-def _unusable_pattern(pattern: str) -> str | None:
-    try:
-        _text_validator(pattern)
-    except UnusablePatternError as error:
-        return f"not a regular expression of Rust's syntax: {_short(str(error))}"
-    return None
-
-
-def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
-    if isinstance(value, str):
-        try:
-            _text_validator(pattern).validate_python(value)
-        except MismatchError:
-            yield ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-_Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})
-
-
-def _short(message: str) -> str:
-    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."

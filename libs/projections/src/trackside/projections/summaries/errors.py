@@ -1,7 +1,9 @@
 """Why a read of summaries is refused."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from itertools import islice
+
+from trackside.contracts.refusals import closest
 
 SHOWN = 80
 """How many characters of what was asked for a message repeats."""
@@ -30,8 +32,8 @@ def unknown_job(job_id: str) -> SummaryReadRefused:
 
 def unknown_tag(job_id: str, tag: str, known: Iterable[str]) -> SummaryReadRefused:
     """Returns the error for a tag that a job doesn't have (MindInsight's ParamValueError)."""
-    near = get_close_matches(tag[:SHOWN], list(known)[:10_000], n=1)
-    hint = f"did you mean {quoted(near[0])}?" if near else "`trackside summaries tags` lists those it has"
+    near = closest(tag, islice(known, 10_000))
+    hint = f"did you mean {quoted(near)}?" if near else "`trackside summaries tags` lists those it has"
     return SummaryReadRefused("unknown_tag", "tag", f"job {quoted(job_id)} has no tag {quoted(tag)}", hint)
 
 

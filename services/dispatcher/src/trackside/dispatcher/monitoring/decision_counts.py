@@ -1,5 +1,7 @@
 """Counts what this process has decided, each event once: when the log has it and it was folded as applied."""
 
+from collections.abc import Sequence
+
 from trackside.aggregates.search.builtin_tuners import TUNERS
 from trackside.aggregates.search.messages import SearchEnded, SearchStarted, TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import search_of
@@ -7,6 +9,8 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.message import Message, Record
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
 from trackside.domain.aggregate import Aggregates
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.telemetry.metrics import counter, declare, exemplar, histogram
 
@@ -73,6 +77,15 @@ class DecisionCounts:
         trials.observe(took_s, exemplar(record.envelope.traceparent))
 
 
+def measure_decision(stream: Stream, proposals: Sequence[Proposal], took_s: float) -> None:
+    """Measures how long it took to decide what a stream lacks, if that is the answer to a command."""
+    for proposal in proposals[:1]:
+        answer = proposal.events[0]
+        if isinstance(answer, CommandAccepted | CommandRefused):
+            command_type = stream.commands[answer.command_id].command_type
+            histogram("trackside.dispatcher.command_decision.seconds").labels(command_type).observe(took_s)
+
+
 def _publication(event: CommandReceived | CommandAccepted | CommandRefused) -> _Publication:
     source = event.source
     return event.command_id, source.topic, source.partition, source.offset
@@ -82,4 +95,5 @@ def _declare_names(aggregates: Aggregates) -> None:
     types = [kind.wire_type() for kind in aggregates.commands]
     declare("trackside.dispatcher.received.commands", type=types)
     declare("trackside.dispatcher.accepted.commands", type=types)
+    declare("trackside.dispatcher.command_decision.seconds", type=types)
     declare("trackside.dispatcher.suggestion.seconds", tuner=[*TUNERS, *installed_tuners()])

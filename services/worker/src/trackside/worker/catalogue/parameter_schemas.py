@@ -1,39 +1,14 @@
-"""JSON Schemas of parameters: checks schemas, and parameters against them. Pure."""
+"""JSON Schemas of parameters: checks parameters against them. Pure."""
 
-from collections.abc import Iterable
-
-import jsonschema
-import referencing
-from jsonschema import exceptions
-from referencing.jsonschema import DRAFT202012
+from jsonschema_rs import ValidationError
 
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import json_path
 from trackside.contracts.secret_references import references_in, resolve
+from trackside.domain.json_schemas import compile_schema, shortened
 
-MAX_MESSAGE_CHARACTERS = 400
 A_SECRET = "(a secret)"
 """The text that a schema sees in the place of a secret."""
-_VALIDATOR = jsonschema.Draft202012Validator
-
-
-class BadSchemaError(Exception):
-    """A schema that can't be used; the message has the path within it and the rule."""
-
-
-def check_schema(schema: Json) -> None:
-    """Raises BadSchemaError for an invalid JSON Schema (2020-12), or one that refers to another document."""
-    try:
-        _VALIDATOR.check_schema(schema)
-    except exceptions.SchemaError as error:
-        raise BadSchemaError(f"at {json_path(error.absolute_path)}: {_short(error.message)}") from error
-    resolver = referencing.Registry().resolver_with_root(DRAFT202012.create_resource(schema))
-    for reference in _references(schema):
-        try:
-            resolver.lookup(reference)
-        except referencing.exceptions.Unresolvable as error:
-            expected = "expected one within this schema, such as #/$defs/x"
-            raise BadSchemaError(f"nothing is at $ref {reference[:200]!r}: {expected}") from error
 
 
 def violation(schema: Json, parameters: Json) -> str | None:
@@ -41,30 +16,19 @@ def violation(schema: Json, parameters: Json) -> str | None:
 
     In the place of a reference to a secret there is a text, of which only the type is checked.
     """
-    validator = _VALIDATOR(schema, registry=referencing.Registry())
+    validator = compile_schema(schema)
     places = {place for place, _ in references_in(parameters)}
-    if places:
-        parameters = resolve(parameters, lambda _: A_SECRET)
-    errors = validator.iter_errors(parameters)
-    error = exceptions.best_match(
-        each for each in errors if each.validator == "type" or tuple(each.absolute_path) not in places
-    )
-    if error is None:
+    if not places:
+        try:
+            validator.validate(parameters)
+        except ValidationError as found:
+            return _sentence(found)
         return None
-    return f"{json_path(error.absolute_path)}: {_short(error.message)} (rule: {error.validator})"
+    for error in validator.iter_errors(resolve(parameters, lambda _: A_SECRET)):
+        if error.kind.name == "type" or tuple(error.instance_path) not in places:
+            return _sentence(error)
+    return None
 
 
-def _references(schema: object) -> Iterable[str]:
-    if isinstance(schema, dict):
-        for key, value in schema.items():
-            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
-                yield value
-            else:
-                yield from _references(value)
-    elif isinstance(schema, list):
-        for item in schema:
-            yield from _references(item)
-
-
-def _short(message: str) -> str:
-    return message if len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[:MAX_MESSAGE_CHARACTERS]}..."
+def _sentence(error: ValidationError) -> str:
+    return f"{json_path(error.instance_path)}: {shortened(error.message)} (rule: {error.kind.name})"

@@ -52,8 +52,9 @@ from trackside.contracts.memory import Memory
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import field_names, json_path, problem_of
 from trackside.contracts.secret_references import SecretRef, is_reference, references_in
+from trackside.domain.json_schemas import BadSchemaError, compile_schema
 from trackside.domain.pipelines.canonical import canonical_digest
-from trackside.worker.catalogue.parameter_schemas import BadSchemaError, check_schema, violation
+from trackside.worker.catalogue.parameter_schemas import violation
 
 ENTRY_POINTS = "trackside.tasks"
 RESERVED = "trackside."
@@ -210,7 +211,7 @@ class _Task(BaseModel):
     def _is_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         try:
             if schema is not None:
-                check_schema(schema)
+                compile_schema(schema)
         except BadSchemaError as error:
             raise PydanticCustomError("bad_schema", "{reason}", {"reason": str(error)}) from error
         return schema
