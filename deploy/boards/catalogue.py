@@ -7,7 +7,8 @@ from boards import batches, fleet, log_and_services, overview, rounds, search, s
 from boards.board import Board
 
 NOT_SHOWN: Final[Mapping[str, str]] = {
-    "trackside.dispatcher.distrusted.events": "0 unless events are forged or a key is missing"
+    "trackside.dispatcher.distrusted.events": "0 unless events are forged or a key is missing",
+    "trackside.dispatcher.stuck.decisions": "0 unless the process before ended itself; an alert says so",
 }
 """Metrics without a panel, with the reason."""
 

@@ -65,6 +65,21 @@ def _answer(stream: Stream, lookup: Lookup, aggregates: Aggregates) -> Proposal 
     return forget_commands.decide(stream, forgetting, lookup, aggregates) if forgetting else None
 
 
+def refuse_open(stream: Stream, problem: Problem) -> Proposal | None:
+    """Returns a refusal of the command that would be decided next, without deciding it."""
+    opened = [
+        (command, publication)
+        for command in stream.commands.values()
+        for publication in command.publications
+        if not publication.answered
+    ]
+    if not opened:
+        return None
+    command, publication = min(opened, key=lambda each: forget_commands.asked_by(stream, *each) is not None)
+    refusal = refused(command, publication.source, [problem])
+    return Proposal("decide command", [refusal], publication.offset, command.traceparent)
+
+
 def _answers_of_parked(stream: Stream, parked: Parked) -> Iterator[Proposal]:
     """Yields the answer to the oldest open command of a parked stream; those of other streams wait."""
     for command in stream.commands.values():

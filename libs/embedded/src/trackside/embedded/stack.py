@@ -294,6 +294,7 @@ def _environment(
         "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
         "TRACKSIDE_POSTGRES_DSN": dsn,
         "TRACKSIDE_PAST_FOLDER": str(folder / PAST),
+        "TRACKSIDE_STATE_FOLDER": str(folder / "state"),
         "TRACKSIDE_DISK_FOLDERS": os.pathsep.join(
             [str(folder), *(each.data for each in servers if each.data)]
         ),

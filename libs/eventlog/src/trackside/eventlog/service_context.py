@@ -10,6 +10,7 @@ from trackside.eventlog.decision_spans import DecisionSpans
 from trackside.eventlog.log import Log
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.stuck_decisions import StuckDecisions
 from trackside.telemetry.health import Health
 
 
@@ -24,7 +25,8 @@ class ServiceContext:
     """A service process: its log and topics, how it writes records, its health, its tasks, when to stop.
 
     `spans` are those of its decisions: the reactor begins them, the service ends them as it folds these.
-    `permitted` is set while the broker permits all that the service needs.
+    `stuck` are the decisions that it ended itself for. `permitted` is set while the broker permits all that
+    the service needs.
     """
 
     log: Log
@@ -36,6 +38,7 @@ class ServiceContext:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     spans: DecisionSpans = field(default_factory=DecisionSpans)
     permitted: asyncio.Event = field(default_factory=_permitted)
+    stuck: StuckDecisions = field(default_factory=lambda: StuckDecisions(None, "", "", 0))
 
     @classmethod
     def on(

@@ -82,6 +82,16 @@ class StackSettings(KafkaSettings):
         description="Folders of the log and the read models, separated by colons: while a disk of one is "
         "low, the scheduler places no task. Workers watch the disk of their own data.",
     )
+    state_folder: Path | None = Field(
+        None,
+        description="Folder for what a service keeps over a restart: for which decision it ended itself.",
+    )
+    decision_limit_s: float = Field(
+        25.0,
+        gt=0,
+        description="Processor time, s, that the dispatcher may use for one decision before it ends itself; "
+        "a decision that it ended for twice is not made again. Only with a state folder.",
+    )
     past_folder: Path | None = Field(
         None,
         description="Folder of the snapshots of past states, from which `trackside replay` starts; without a "

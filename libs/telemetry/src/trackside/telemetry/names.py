@@ -27,6 +27,7 @@ CounterName = Literal[
     "trackside.dispatcher.ended.trials",
     "trackside.dispatcher.uncounted.metrics",
     "trackside.dispatcher.distrusted.events",
+    "trackside.dispatcher.stuck.decisions",
     "trackside.scheduler.assigned.tasks",
     "trackside.scheduler.returned.tasks",
     "trackside.scheduler.lost.workers",
@@ -217,7 +218,11 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge("trackside.dispatcher.running.searches", "Searches that have not ended and are not paused."),
     _gauge(
         "trackside.dispatcher.parked.streams",
-        "Streams of which nothing is decided, because a record of them needs a newer release.",
+        "Streams of which nothing is decided: a record needs a newer release, or deciding took too long.",
+    ),
+    _counter(
+        "trackside.dispatcher.stuck.decisions",
+        "Decisions that took so long that the process before ended itself for them.",
     ),
     _gauge(
         "trackside.dispatcher.waiting_slots.trials", "Open slots of running searches without a suggestion."

@@ -21,7 +21,7 @@ from trackside.dispatcher.intake.rereading import Rereading
 from trackside.dispatcher.monitoring.decision_counts import DecisionCounts, measure_decision
 from trackside.dispatcher.monitoring.decision_descriptions import describe
 from trackside.dispatcher.monitoring.distrusted_events import DistrustedEvents
-from trackside.dispatcher.monitoring.parked_streams import ParkedStreams
+from trackside.dispatcher.monitoring.parked_streams import ParkedStreams, given_up_problem
 from trackside.dispatcher.monitoring.search_gauges import SearchGauges
 from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
 from trackside.dispatcher.parents import Parents
@@ -34,7 +34,7 @@ from trackside.domain.capabilities import Capabilities, capabilities_of
 from trackside.domain.fold import UNPARKING
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react
+from trackside.domain.react import react, refuse_open
 from trackside.domain.stream import Stream
 from trackside.domain.stream_index import StreamIndex
 from trackside.domain.streams import Streams
@@ -104,7 +104,8 @@ class Dispatcher:
         self._counts = DecisionCounts(streams)
         self._health = service.health
         self._counts_reports = not standby
-        self._parked = ParkedStreams(streams, service.health)
+        self._stuck = service.stuck
+        self._parked = ParkedStreams(streams, service.health, service.stuck)
         streams.on_released = self._take_in
         self._distrusted = DistrustedEvents()
         self.forgotten_at = _forgotten_at(streams)
@@ -138,6 +139,8 @@ class Dispatcher:
             self._index.fold(stream, message)
             self._admission.update(stream)
             self._counts.note(message, record.append_time_ms)
+            if type(message) is CommandRefused:
+                self._stuck.refused(stream.stream_id)
             if type(message) is StreamForgotten:
                 self.forgotten_at[record.partition] = record.offset
             self._search_gauges.note(stream.stream_id, record.append_time_ms)
@@ -225,12 +228,25 @@ class Dispatcher:
                 continue
             self._changed.discard(stream_id)
             stream = self._streams.find(stream_id)
-            if stream is not None:
+            if stream is not None and self._stuck.has_given_up(stream_id):
+                yield from self._refused_unread(stream)
+            elif stream is not None:
+                self._stuck.begin(stream_id)
                 yield from self._lacking(stream, self._capabilities, facts)
+                self._stuck.end(stream_id)
             if facts.is_over():
                 self._decided_last = stream_id
                 break
         yield from self._overdue(facts)
+
+    def _refused_unread(self, stream: Stream) -> Iterable[Decision]:
+        """Gives the refusal of a command that took too long; without one, the stream is left as it is."""
+        refusal = refuse_open(stream, given_up_problem(self._stuck, stream.stream_id))
+        if refusal is None:
+            self._stuck.leave(stream.stream_id)
+            self._parked.give_up(stream.stream_id)
+        else:
+            yield self._decision(stream.stream_id, refusal)
 
     def _lacking(self, stream: Stream, capabilities: Capabilities, facts: Facts) -> Iterable[Decision]:
         """Gives what a stream lacks."""

@@ -72,7 +72,7 @@ def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, An
         if answer is not None and answer.get("disk_low") and not waiting:
             waiting = "room on its disk, to start new tasks"
         if answer is not None and (parked := answer.get("parked")) and not waiting:
-            waiting = f"a newer release, for {parked['streams']} parked streams: `trackside repair --list`"
+            waiting = f"a newer release, for {parked['streams']} parked streams: {parked['some'][0]}"
         state = "ready" if answer is not None and answer.get("ready") else "waiting"
     lags: dict[str, float] = {} if answer is None else answer.get("lag_s") or {}
     return {
