@@ -54,8 +54,9 @@ async def test_positions_are_the_newest_that_were_notified() -> None:
 
     async def changes() -> AsyncIterator[Changes]:
         yield Changes(frozenset({"dispatcher"}), {EVENTS: 5}, frozenset({"a"}))
-        yield Changes(frozenset({"dispatcher"}), {EVENTS: 9}, frozenset())
+        yield Changes(frozenset({"dispatcher"}), {EVENTS: 9, ("forged", "x", 0): 1}, frozenset())
 
+    hub.know({EVENTS: 1})  # as a page does that was read
     await hub.run(changes())
     assert hub.positions == {EVENTS: 9}
     assert not hub.has_changed(frozenset({"a"}), 1)

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from trackside.projections.notifications import (
     MAX_BYTES,
     MAX_STREAMS_WAITING,
@@ -29,6 +31,24 @@ def test_streams_that_are_many_or_have_long_ids_are_left_out_first_and_then_the_
     assert len(payload.encode()) <= MAX_BYTES
     assert changes_of(payload, "trackside") == Changes(frozenset({"dispatcher"}), {}, None)
     assert changes_of(payload, "other") is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "",
+        "x",
+        "[" * 7_000,
+        "null",
+        "[]",
+        '{"schema": "trackside"}',
+        '{"schema": "trackside", "owner": "x", "positions": {"x-y": 1}, "streams": null}',
+        '{"schema": "trackside", "owner": "x", "positions": {"x-1": []}, "streams": null}',
+        '{"schema": "trackside", "owner": "x", "positions": {}, "streams": 1}',
+    ],
+)
+def test_a_notification_that_somebody_else_sent_is_ignored(payload: str) -> None:
+    assert changes_of(payload, "trackside") is None
 
 
 def test_changes_that_wait_are_one_with_the_newest_positions() -> None:

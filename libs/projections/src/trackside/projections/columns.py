@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trackside.projections.postgres import Connection, copy_binary
+from trackside.projections.bulk_reads import copy_binary
+from trackside.projections.postgres import Connection
 
 NO_LABEL = -1
 """The code of a row that has no value in a column with labels."""

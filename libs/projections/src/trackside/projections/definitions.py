@@ -6,7 +6,6 @@ positions, and the owner's runner then folds the log from its start. Tables with
 retention are different: numbered migrations create and change these.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,14 +13,14 @@ from typing import Any
 
 from trackside.contracts.commands import RULES
 from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
-from trackside.projections.postgres import Connection, lock_tables, sql
+from trackside.projections.postgres import Connection, sql
+from trackside.projections.reader_sessions import lock_from_readers
 from trackside.projections.snapshots import FOLD_VERSION, SNAPSHOT_TABLES, events_name
 from trackside.projections.sql_files import aggregate_tables
 from trackside.telemetry.logs import logger
 
 GENERATIONS: Mapping[str, int] = {DISPATCHER: 22, SCHEDULER: 19}
 """Raise one when its owner's definitions, the fold, the types of events, or how a row is computed change."""
-READER_WAIT_S, READER_PAUSE_S = 0.1, 0.02
 log = logger("trackside.projections")
 
 
@@ -81,7 +80,7 @@ async def define(connection: Connection, schema: str) -> bool:
     replaced = {name for wanted in changed for name in (*wanted.tables, *_former_tables(known, wanted))}
     # Writers take their positions first, then tables; in another order each could wait for the other.
     await connection.execute("LOCK TABLE positions IN EXCLUSIVE MODE")
-    await _lock_views(connection, sorted(replaced))
+    await lock_from_readers(connection, sql("queries", "relations"), sorted(replaced))
     await connection.execute(f"DROP TABLE IF EXISTS {', '.join(sorted(replaced))} CASCADE")
     for wanted in changed:
         await _create(connection, wanted)
@@ -90,18 +89,6 @@ async def define(connection: Connection, schema: str) -> bool:
 
 def _former_tables(known: Mapping[str, Any], wanted: Definition) -> list[str]:
     return known[wanted.owner]["tables"] if wanted.owner in known else []
-
-
-async def _lock_views(connection: Connection, tables: list[str]) -> None:
-    """Locks all views and tables that dashboards read, or none of them, so that readers wait only briefly.
-
-    Otherwise Postgres could detect a deadlock and cancel a reader.
-    """
-    names = [row[0] for row in await connection.fetch(sql("queries", "relations"), tables)]
-    while names:
-        if await lock_tables(connection, ", ".join(names), READER_WAIT_S, "ACCESS EXCLUSIVE"):
-            return
-        await asyncio.sleep(READER_PAUSE_S)
 
 
 async def _create(connection: Connection, wanted: Definition) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from trackside.eventlog.log import TopicPartition
 from trackside.projections.metric_tables import BRIEFS
-from trackside.projections.metric_writes import count_of, lock_forgotten, purge
+from trackside.projections.metric_writes import count_of, purge
 from trackside.projections.owners import DISPATCHER, OWNERS, Owner
 from trackside.projections.postgres import Connection
 from trackside.projections.stream_keys import delete_keys
@@ -24,7 +24,8 @@ async def forget_rows(
         await connection.execute("DELETE FROM snapshots WHERE stream_id = ANY($1)", streams)
     if owner.name != DISPATCHER:
         return
-    await lock_forgotten(connection, shared=False)
+    # Keeps out those who write values, until the streams are in this table: they read it first.
+    await connection.execute("LOCK TABLE forgotten_streams IN ROW EXCLUSIVE MODE")
     await forget_metrics(connection, streams)
     await delete_keys(connection, streams)
 

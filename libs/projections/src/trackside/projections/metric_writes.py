@@ -14,7 +14,7 @@ async def write_metrics(connection: Connection, rows: MetricRows, known: Collect
 
     Nothing is written of streams that were forgotten.
     """
-    await lock_forgotten(connection, shared=True)
+    await connection.execute("LOCK TABLE forgotten_streams IN SHARE MODE")  # keeps `forget_rows` out
     streams = list({row[1] for row in rows.series.values()})
     forgotten = await connection.fetch(sql("queries", "forgotten_of"), streams)
     if forgotten:
@@ -35,12 +35,6 @@ async def write_metrics(connection: Connection, rows: MetricRows, known: Collect
     if totals:
         await _add_totals(connection, totals)
         await connection.executemany(sql("queries", "add_briefs"), briefs_of(totals, rows.series))
-
-
-async def lock_forgotten(connection: Connection, *, shared: bool) -> None:
-    """Keeps streams from being forgotten until the end of the transaction, or values from being written."""
-    name = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
-    await connection.execute(f"SELECT {name}(hashtext('trackside_forgotten'))")
 
 
 async def _add_totals(connection: Connection, totals: Sequence[RowValues]) -> None:

@@ -9,10 +9,17 @@ from trackside.projections.definitions import NewerSchemaError, define
 from trackside.projections.log_identity import copy_claim
 from trackside.projections.notifications import notify
 from trackside.projections.owners import OWNERS
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, lock_tables, sql
+from trackside.projections.postgres import (
+    LIVE_SCHEMA,
+    Connection,
+    create_missing,
+    execute_allowed,
+    lock_tables,
+    sql,
+)
+from trackside.projections.reader_sessions import lock_from_readers
 from trackside.projections.sql_files import views
 
-_LOCK = 7_239_405_119
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -37,7 +44,8 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
     Tables whose definition has changed are recreated, empty, at offset 0. To be called in a
     transaction. Raises NewerSchemaError for a schema of a later release.
     """
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+    await _create_migrations(connection, schema)
+    await connection.execute(f"LOCK TABLE {schema}.migrations IN EXCLUSIVE MODE")
     made = await create_tables(connection, schema)
     digest = _digest("".join(view.statement for view in views()))
     known = await connection.fetchval("SELECT digest FROM migrations WHERE number = 0")
@@ -53,10 +61,8 @@ async def create_tables(connection: Connection, schema: str) -> bool:
 
     Raises NewerSchemaError for a schema of a later release.
     """
-    checked = _checked(schema)
-    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {checked}")
-    await connection.execute(f"SET LOCAL search_path TO {checked}")
-    await connection.execute(sql("queries", "create_migrations"))
+    await _create_migrations(connection, schema)
+    await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
     done = {row["number"] for row in await connection.fetch("SELECT number FROM migrations")}
     known = migrations()
     newest = known[-1].number
@@ -64,6 +70,8 @@ async def create_tables(connection: Connection, schema: str) -> bool:
         raise NewerSchemaError(
             f"schema {schema} has migration {max(done)}, this release knows {newest}; upgrade it"
         )
+    if done and max(done) < newest:
+        await lock_from_readers(connection, sql("queries", "all_relations"))
     for migration in known:
         if migration.number not in done:
             text = sql("migrations", migration.name)
@@ -76,6 +84,7 @@ async def create_views(connection: Connection, schema: str) -> None:
     """Points the views of schema dashboards at a schema, and grants the reader's role nothing else."""
     found = views()
     await connection.execute("CREATE SCHEMA IF NOT EXISTS dashboards")
+    await lock_from_readers(connection, sql("queries", "views"))
     for view in reversed(found):
         await connection.execute(f"DROP VIEW IF EXISTS dashboards.{view.name} CASCADE")
     await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
@@ -91,9 +100,8 @@ async def hold_writers(connection: Connection, schema: str, within_s: float) -> 
 
     The lock of `migrate` comes first: a service that starts takes it first, and then its positions.
     """
-    if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
-        return False
-    return await lock_tables(connection, f"{_checked(schema)}.positions", within_s, "EXCLUSIVE")
+    names = f"{_checked(schema)}.migrations, {schema}.positions"
+    return await lock_tables(connection, names, within_s, "EXCLUSIVE")
 
 
 async def readers(connection: Connection) -> set[str]:
@@ -103,6 +111,7 @@ async def readers(connection: Connection) -> set[str]:
 
 async def drop_schemas(connection: Connection, beginning: str) -> None:
     """Drops the schemas whose names begin with `beginning`: the remains of swaps that were killed."""
+    await lock_from_readers(connection, sql("queries", "relations_of"), beginning)
     for row in await connection.fetch(sql("queries", "schemas"), beginning):
         await connection.execute(f"DROP SCHEMA {_checked(row['nspname'])} CASCADE")
 
@@ -122,6 +131,12 @@ async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None
     if await connection.fetchval("SELECT to_regnamespace('dashboards') IS NOT NULL"):
         await connection.execute(f"ALTER SCHEMA dashboards RENAME TO {_checked(f'{fresh}_views')}")
     await create_views(connection, old)
+
+
+async def _create_migrations(connection: Connection, schema: str) -> None:
+    """Creates a schema and the table of its migrations, which is locked by who changes the schema."""
+    statements = sql("queries", "create_migrations").format(schema=_checked(schema))
+    await create_missing(connection, f"{schema}.migrations", statements)
 
 
 async def _record(connection: Connection, number: int, name: str, text: str) -> None:

@@ -92,15 +92,21 @@ def _compact(content: Mapping[str, Any]) -> str:
 
 
 def changes_of(payload: str, schema: str) -> Changes | None:
-    """Returns the changes of a notification, or None if it is of another schema."""
-    content = json.loads(payload)
-    if content["schema"] != schema:
+    """Returns the changes of a notification, or None if it is of another schema.
+
+    Also None for one that is not of ours: Postgres lets each of its users notify.
+    """
+    try:
+        content = json.loads(payload)
+        if content["schema"] != schema:
+            return None
+        owner, positions = str(content["owner"]), {}
+        for place, end in content["positions"].items():
+            topic, _, partition = place.rpartition("-")
+            positions[owner, topic, int(partition)] = int(end)
+        streams = None if content["streams"] is None else frozenset(map(str, content["streams"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    owner, positions = content["owner"], {}
-    for place, end in content["positions"].items():
-        topic, _, partition = place.rpartition("-")
-        positions[owner, topic, int(partition)] = end
-    streams = None if content["streams"] is None else frozenset(content["streams"])
     return Changes(frozenset((owner,)), positions, streams)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +33,8 @@ _SETTINGS = {
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
 }
+LockMode = Literal["SHARE UPDATE EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"]
+"""What a lock of a table keeps out: its own kind, so one process at a time; writers, too; readers, too."""
 _NETWORK_ERRORS = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ENETRESET)
 
 
@@ -326,10 +328,19 @@ async def fetch_within(
         return await connection.fetch(statement, *values)
 
 
-async def lock_tables(
-    connection: Connection, names: str, within_s: float, mode: Literal["EXCLUSIVE", "ACCESS EXCLUSIVE"]
-) -> bool:
-    """Locks tables against writers (ACCESS EXCLUSIVE: readers too) until the transaction ends.
+async def create_missing(connection: Connection, relation: str, statements: str) -> None:
+    """Executes CREATE ... IF NOT EXISTS statements unless a relation exists; others may do the same now.
+
+    Raises PermissionError without the right to.
+    """
+    while not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", relation):
+        with suppress(asyncpg.UniqueViolationError):  # another has committed the same: it is there now
+            if not await execute_allowed(connection, statements):
+                raise PermissionError(f"the user of TRACKSIDE_POSTGRES_DSN may not create {relation}")
+
+
+async def lock_tables(connection: Connection, names: str, within_s: float, mode: LockMode) -> bool:
+    """Locks tables until the transaction ends.
 
     Returns False, with no table locked, if one can't be locked within `within_s` seconds.
     """
@@ -368,30 +379,6 @@ async def copy_new(connection: Connection, table: Table, rows: Sequence[RowValue
     new = await connection.fetch(inserted)
     await connection.execute(f"DROP TABLE {stage}")
     return [tuple(record) for record in new]
-
-
-async def copy_out(
-    connection: Connection, query: str, take: Callable[[bytes], Coroutine[None, None, None]]
-) -> None:
-    """Passes the rows of a query to `take`, as the bytes of COPY in text format."""
-    await connection.copy_from_query(query, output=take)
-
-
-async def copy_binary(connection: Connection, query: str) -> bytes:
-    """Returns the rows of a query as COPY writes them in its binary format, header and trailer included."""
-    parts: list[bytes] = []
-
-    async def take(part: bytes) -> None:
-        parts.append(part)
-
-    await connection.copy_from_query(query, output=take, format="binary")
-    return b"".join(parts)
-
-
-async def stream_rows(connection: Connection, query: str) -> AsyncIterator[RowValues]:
-    """Yields the rows of a query; to be called in a transaction."""
-    async for record in connection.cursor(query, prefetch=1_000):
-        yield tuple(record)
 
 
 def _text(error: BaseException) -> str:

@@ -1,4 +1,7 @@
-"""The login of dashboards: it reads the views of schema dashboards, with a time limit, and nothing else."""
+"""The login of dashboards: it reads the views of schema dashboards, and nothing else.
+
+What it may do rests on grants, and on `reader_sessions`, never on settings that a session may change.
+"""
 
 import base64
 import hashlib
@@ -25,6 +28,11 @@ def scram_verifier(password: str, salt: bytes) -> str:
     return f"SCRAM-SHA-256${ITERATIONS}:{base64.b64encode(salt).decode()}${stored}:{server}"
 
 
+async def excess_of_login(connection: Connection) -> list[str]:
+    """Returns what the login can do beyond reading the views, since this user may not take it away."""
+    return [row["what"] for row in await connection.fetch(sql("queries", "login_excess"), READER)]
+
+
 async def ensure_login(connection: Connection, password: str) -> None:
     """Creates the login in this transaction, or gives it this password, once the views are there.
 
@@ -32,7 +40,9 @@ async def ensure_login(connection: Connection, password: str) -> None:
     """
     verifier = scram_verifier(password, secrets.token_bytes(16))
     await connection.fetchval("SELECT set_config('trackside.reader_verifier', $1, true)", verifier)
-    if not await execute_allowed(connection, sql("queries", "ensure_login")):
+    if await execute_allowed(connection, sql("queries", "ensure_login")):
+        await connection.execute(sql("queries", "limit_login"))
+    else:
         raise LoginRefusedError(
             f"Postgres does not permit this user to create the login {READER}: have an administrator of the "
             f"server run `CREATE ROLE {READER} LOGIN PASSWORD '...' IN ROLE trackside_reader`, and unset "

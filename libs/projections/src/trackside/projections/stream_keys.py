@@ -18,6 +18,7 @@ from trackside.projections.postgres import (
     Database,
     PostgresGoneError,
     SchemaMissingError,
+    create_missing,
     fetch_allowed,
     sql,
 )
@@ -25,7 +26,6 @@ from trackside.projections.postgres import (
 log = structlog.get_logger("trackside.projections")
 
 SCHEMA = "trackside_keys"
-_LOCK = 7_239_405_120
 
 
 class PostgresStreamKeys:
@@ -108,7 +108,6 @@ async def _load(public_keys: list[bytes], connection: Connection) -> dict[bytes,
 
 
 async def _put(pairs: Mapping[str, tuple[bytes, bytes]], connection: Connection) -> None:
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-    await connection.execute(sql("queries", "create_stream_keys"))
+    await create_missing(connection, f"{SCHEMA}.stream_keys", sql("queries", "create_stream_keys"))
     rows = [(public, stream, private) for stream, (private, public) in pairs.items()]
     await connection.executemany(sql("queries", "put_stream_key"), rows)

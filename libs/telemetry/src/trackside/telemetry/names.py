@@ -44,6 +44,7 @@ CounterName = Literal[
     "trackside.worker.failed.uploads",
     "trackside.projections.written.rows",
     "trackside.projections.failed.transactions",
+    "trackside.projections.ended.sessions",
     "trackside.summary_indexer.indexed.points",
     "trackside.summary_indexer.indexed.batches",
     "trackside.summary_indexer.read.curves",
@@ -367,6 +368,10 @@ METRICS: Final[tuple[Metric, ...]] = (
         "trackside.projections.failed.transactions",
         "Transactions that failed, and are tried again.",
         labels.OWNER,
+    ),
+    _counter(
+        "trackside.projections.ended.sessions",
+        "Sessions of the login of dashboards that were ended, most as their transaction lasted over 15 s.",
     ),
     _gauge(
         "trackside.projections.lag.records", "Records read from the log and not written yet.", labels.OWNER

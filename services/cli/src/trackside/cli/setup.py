@@ -21,11 +21,15 @@ from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.log_identity import claim_schema
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
-from trackside.projections.reader_login import LoginRefusedError, ensure_login
-from trackside.projections.settings import ReaderSettings
+from trackside.projections.reader_login import LoginRefusedError, ensure_login, excess_of_login
+from trackside.projections.settings import READER, ReaderSettings
 
 DESCRIPTION = "Creates the topics and the read models that are missing, and checks those that are there."
 PATIENCE_S = 30.0
+EXCESS = (
+    f"the login {READER} can do more than read, and this user of Postgres may not take it away: {{what}}; "
+    'have an administrator of the server run the lines of docs/security.md, "The login of dashboards"'
+)
 FAILURES = (
     TransientError,
     PreflightError,
@@ -38,24 +42,28 @@ FAILURES = (
 )
 
 
-async def prepare(settings: StackSettings, patience_s: float = PATIENCE_S, reader_password: str = "") -> None:
+async def prepare(
+    settings: StackSettings, patience_s: float = PATIENCE_S, reader_password: str = ""
+) -> list[str]:
     """Creates the topics and tables that are missing, and checks the topics that were there.
 
     Waits `patience_s` seconds for Kafka. With `reader_password` it creates the login of dashboards too.
+    Returns what that login can do beyond reading the views.
     Raises TransientError, PreflightError, PostgresGoneError, NewerSchemaError, AnotherLogError or
     LoginRefusedError.
     """
     log_id = await prepare_topics(settings, patience_s)
 
-    async def tables(connection: Connection) -> None:
+    async def tables(connection: Connection) -> list[str]:
         await migrate(connection)
         await claim_schema(connection, LIVE_SCHEMA, log_id)
         if reader_password:
             await ensure_login(connection, reader_password)
+        return await excess_of_login(connection)
 
     async with database(settings.postgres_dsn) as opened:
         opened.limit_s = None  # a migration may count all points
-        await opened.transaction(tables)
+        return await opened.transaction(tables)
 
 
 async def prepare_topics(settings: StackSettings, patience_s: float = PATIENCE_S) -> str:
@@ -91,7 +99,9 @@ def main() -> int:
         if options.topics:
             asyncio.run(prepare_topics(settings, options.wait_s))
         else:
-            asyncio.run(prepare(settings, options.wait_s, _password(reader.reader_password_file)))
+            password = _password(reader.reader_password_file)
+            if excess := asyncio.run(prepare(settings, options.wait_s, password)):
+                sys.stderr.write(f"setup: warning: {EXCESS.format(what=', '.join(excess))}\n")
         if options.keys is not None:
             asyncio.run(_keys(settings, options.keys, options.worker))
     except FAILURES as error:

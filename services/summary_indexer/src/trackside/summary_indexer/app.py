@@ -16,6 +16,7 @@ from trackside.projections.failed_transactions import count_failures
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
 from trackside.projections.reachability import say_until_postgres_answers
+from trackside.projections.reader_sessions import end_long_sessions
 from trackside.projections.runner import run_projection
 from trackside.projections.stream_keys import PostgresStreamKeys
 from trackside.sdk.signing import read_signer
@@ -94,6 +95,7 @@ async def _run(
             _serve_reads(service, settings, store, api),
             run_projection(SUMMARY_INDEXER, service, on_waiting=wait_reasons.reporter("dead letters")),
             purge_deleted_jobs(service, for_purges),
+            end_long_sessions(dsn),
             watch_liveness(
                 service.log, topics.metrics, indexer, service.health, wait_reasons, settings.stuck_s
             ),

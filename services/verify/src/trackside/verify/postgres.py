@@ -13,7 +13,8 @@ from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import dump, load, pack
 from trackside.domain.table import RowValues
 from trackside.eventlog.log import Log
-from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read, stream_rows
+from trackside.projections.bulk_reads import stream_rows
+from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read
 from trackside.projections.snapshots import fold_name
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.verify.log import (

@@ -38,6 +38,7 @@ SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
     "max_connections": "200",
+    "max_locks_per_transaction": "128",  # more than all sessions of the login of dashboards can take
     "jit": "off",
     "timezone": "UTC",
     # a container's /dev/shm may be tiny

@@ -12,12 +12,16 @@ from trackside.projections.postgres import (
     PostgresGoneError,
     SchemaMissingError,
     connect,
+    create_missing,
     database,
-    execute_allowed,
+    lock_tables,
     sql,
 )
 
 PAST_SCHEMA = "trackside_past"
+TABLE = f"{PAST_SCHEMA}.snapshots"
+WAIT_S = 1.5
+"""How long to wait for the lock: autovacuum, which takes the same, gives way after a second."""
 T = TypeVar("T")
 
 
@@ -69,18 +73,18 @@ class PostgresPastStore:
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[bool]:
-        """Creates the table if there is none, and holds an advisory lock on a connection of its own."""
+        """Creates the table if there is none, and holds a lock of it on a connection of its own."""
         try:
             connection = await connect(self._dsn, PAST_SCHEMA, limited=False)
         except (PostgresGoneError, BadDsnError) as error:
             raise StoreUnusableError(str(error)) from error
         try:
-            if not await connection.fetchval(sql("queries", "lock_past")):
-                yield False
-                return
-            if not await execute_allowed(connection, sql("queries", "create_past")):
-                raise StoreUnusableError(f"no right to create the schema {PAST_SCHEMA}")
-            yield True
+            try:
+                await create_missing(connection, TABLE, sql("queries", "create_past"))
+            except PermissionError as error:
+                raise StoreUnusableError(str(error)) from error
+            await connection.transaction().start()  # the lock lasts as long as it, and it as the connection
+            yield await lock_tables(connection, TABLE, WAIT_S, "SHARE UPDATE EXCLUSIVE")
         finally:
             connection.terminate()
 

@@ -74,7 +74,8 @@ class Hub:
     async def run(self, changes: AsyncIterator[Changes]) -> None:
         """Passes changes on until cancelled."""
         async for each in changes:
-            self.publish(each.streams, each.positions)
+            known = {place: at for place, at in each.positions.items() if place in self.positions}
+            self.publish(each.streams, known)  # others may be forged, and are read with the next page
 
     def publish(self, streams: frozenset[str] | None, positions: Mapping[OwnedPosition, int] = {}) -> None:
         """Passes on that streams have changed; None: any may have."""

@@ -6,7 +6,8 @@ from hashlib import sha256
 from typing import Any
 
 from trackside.domain.table import RowValues, Table
-from trackside.projections.postgres import Connection, copy_out, stream_rows
+from trackside.projections.bulk_reads import copy_out, stream_rows
+from trackside.projections.postgres import Connection
 
 MISSING = "no such row"
 

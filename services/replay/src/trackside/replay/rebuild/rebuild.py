@@ -101,7 +101,7 @@ async def rebuild(
     raises, and PartLostError.
     """
     report, name = RebuildReport(), f"{SWAP_PREFIX if swap else 'trial_'}{new_id()[:12]}"
-    async with exclusive_swap(dsn) if swap else nullcontext():
+    async with exclusive_swap(dsn, schema, name) if swap else nullcontext():
         async with tentative_transaction(dsn, schema) as attempt:
             rebuilt = attempt.connection
             await create_tables(rebuilt, name)

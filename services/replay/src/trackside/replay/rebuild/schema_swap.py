@@ -23,8 +23,9 @@ from trackside.projections.migrate import drop_schemas, hold_writers, readers, s
 from trackside.projections.notifications import notify
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.positions import move_positions, read_positions
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, tentative_transaction
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, lock_tables, tentative_transaction
 from trackside.projections.projection_state import ProjectionState
+from trackside.projections.reader_sessions import end_sessions
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.projections.upserts import upsert
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
@@ -35,34 +36,31 @@ SWAP_PREFIX = "rebuild_"
 MAX_ROUNDS = 100
 FEW_RECORDS = 500
 LOCK_LIMIT_S = 10.0
-WAIT_S, RETRY_PAUSE_S, POLL_S = 0.5, 0.2, 0.005
-_LOCK = 7_239_405_120
+WAIT_S, ENDING_S, RETRY_PAUSE_S, POLL_S = 0.5, 0.5, 0.2, 0.005
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
 Offsets = Mapping[TopicPartition, int]
 
 
 @asynccontextmanager
-async def exclusive_swap(dsn: str) -> AsyncIterator[None]:
-    """Excludes other swaps while the block runs, and drops the schemas that it, or a killed one, has left.
+async def exclusive_swap(dsn: str, schema: str, fresh: str) -> AsyncIterator[None]:
+    """Excludes other swaps of `schema` while the block runs; first drops what a killed one has left.
 
-    Raises BusyError if there is another one.
+    After it, the schemas whose names begin with `fresh` are dropped. Raises BusyError if another swaps.
     """
-    async with tentative_transaction(dsn, LIVE_SCHEMA) as attempt:
-        connection = attempt.connection
-        if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
-            raise BusyError("another process swaps the read models; try again when it is done")
-        # A simple query ends the portal of the one before, which keeps a moment that the swap waits for.
-        await connection.execute("SELECT 1")
-        await _drop_leftovers(dsn)
-        try:
+    try:
+        async with tentative_transaction(dsn, schema) as attempt:
+            names = f"{schema}.definitions"
+            if not await lock_tables(attempt.connection, names, WAIT_S, "SHARE UPDATE EXCLUSIVE"):
+                raise BusyError("another process swaps the read models; try again when it is done")
+            await _drop(dsn, SWAP_PREFIX)
             yield
-        finally:
-            await _drop_leftovers(dsn)
+    finally:  # after the lock, which may be of a table that is dropped
+        await _drop(dsn, fresh)
 
 
-async def _drop_leftovers(dsn: str) -> None:
+async def _drop(dsn: str, beginning: str) -> None:
     async with tentative_transaction(dsn, LIVE_SCHEMA) as attempt:
-        await drop_schemas(attempt.connection, SWAP_PREFIX)
+        await drop_schemas(attempt.connection, beginning)
         attempt.keep()
 
 
@@ -141,14 +139,18 @@ class SchemaSwap:
 
 
 async def _readers_gone(connection: Connection, earlier: set[str]) -> bool:
-    """Waits for readers whose snapshot is older than the rebuilt rows: they would find the tables empty."""
-    deadline_s = monotonic_s() + WAIT_S
-    while True:
-        if not earlier & await readers(connection):
-            return True
-        if monotonic_s() > deadline_s:
-            return False
-        await asyncio.sleep(POLL_S)
+    """Waits for readers whose snapshot is older than the rebuilt rows: they would find the tables empty.
+
+    After a while it ends those of the login of dashboards.
+    """
+    for wait_s in (WAIT_S, ENDING_S):
+        deadline_s = monotonic_s() + wait_s
+        while monotonic_s() < deadline_s:
+            if not earlier & await readers(connection):
+                return True
+            await asyncio.sleep(POLL_S)
+        await end_sessions(connection, WAIT_S)
+    return False
 
 
 class _OwnerCatchUp:
