@@ -53,7 +53,7 @@ class Rows:
     """The rows of both owners, written from records as a service does that folds them."""
 
     def __init__(self, opened: Database, dsn: str) -> None:
-        log = MemoryLog()
+        self._log = log = MemoryLog()
         names = ("dispatcher", "scheduler")
         self._changes = {name: RowChanges(OWNERS[name], TOPICS) for name in names}
         self._streams = {name: Streams(AGGREGATES) for name in names}
@@ -63,6 +63,7 @@ class Rows:
         }
 
     async def prepare(self) -> None:
+        await self._log.ensure(TOPICS.shared)
         for name, writer in self._writers.items():
             self._changes[name].start(await writer.prepare())
 

@@ -12,6 +12,7 @@ from tests.integration.projections.postgres_server import KillablePostgres
 from tests.integration.summaries.given import points
 from tests.unit.projections.given import HistoryWriter, search_decisions
 from trackside.contracts.topics import partition_of
+from trackside.eventlog.log_id import NamedLog
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.migrate import migrate
 from trackside.projections.notifications import Changes, follow_changes, notify
@@ -80,7 +81,9 @@ async def test_what_was_rolled_back_is_not_notified_and_what_waits_comes_as_one(
 
 async def test_the_summary_indexer_names_the_streams_of_its_points(tables: str) -> None:
     async with opened_database(tables) as opened:
-        store = PointsStore(opened, TOPICS.metrics, lambda reason: None, "log")
+        store = PointsStore(
+            opened, TOPICS.metrics, lambda reason: None, NamedLog(MemoryLog(), "log", frozenset())
+        )
         await store.positions()
         async with following(tables) as changes:
             assert await next_of(changes) == EVERYTHING

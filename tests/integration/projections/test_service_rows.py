@@ -94,12 +94,13 @@ async def test_rows_that_are_older_than_the_snapshots_are_written_from_the_log(w
 
 
 class FewAtOnce(MemoryLog):
-    """A log of which readers get 20 records at a time, once `rows` were written since the ones before."""
+    """A log of which readers get 20 events at a time, once `rows` were written since the ones before."""
 
     rows: RunningProjections | None = None
 
     def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> MemoryReader:
-        return FewAtOnceReader(self, dict(starts))
+        is_of_events = any(topic == TOPICS.events.name for topic, _ in starts)
+        return FewAtOnceReader(self, dict(starts)) if is_of_events else super().reader(starts)
 
 
 class FewAtOnceReader(MemoryReader):

@@ -1,5 +1,6 @@
 """A log on a real Kafka that is backed up and restored, and what tests do with it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -10,6 +11,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_metadata import existing_topics
 from trackside.eventlog.log import Entry, Outgoing
+from trackside.eventlog.log_id import is_begin
 from trackside.replay.history.recorded_stream import read_entries
 from trackside.replay.transfer.backup import add_to_backup, topics_of_backup
 from trackside.replay.transfer.backup_files import check_runs
@@ -62,6 +64,15 @@ class Given:
                 async for batch in read_entries(self.log, place, begins[partition], end):
                     found += batch
         return found
+
+    async def is_restored(self, before: list[Entry]) -> bool:
+        """Returns whether the log has these records and an id of its own, which its first record has."""
+        after = await self.entries()
+        begins = [entry.value for found in (before, after) for entry in found if is_begin(entry, self.topics)]
+        return len(set(begins)) == 2 and self._without_id(before) == self._without_id(after)
+
+    def _without_id(self, found: list[Entry]) -> list[Entry]:
+        return [replace(each, value=b"") if is_begin(each, self.topics) else each for each in found]
 
     async def rows(self, dsn: str) -> dict[str, list[tuple[object, ...]]]:
         """Returns all rows of all read models, made from the log."""

@@ -11,6 +11,7 @@ from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log_id import begin_log
 from trackside.eventlog.memory import MemoryLog
 
 
@@ -39,6 +40,8 @@ async def given(
     folder = tmp_path / "backup"
     folder.mkdir()
     async with KafkaLog(stack.kafka_bootstrap, client_id="backup-test") as log:
+        await log.ensure([topics.fleet])
+        await begin_log(log, topics)
         await log.ensure(topics.shared)
         await write_small_history(log, topics)
         yield Given(log, stack.kafka_bootstrap, topics, folder)

@@ -22,6 +22,8 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_topics import delete_before, times_of
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.log_id import is_begin
 from trackside.replay.history.errors import (
     AnotherInstallationError,
     DamagedFileError,
@@ -47,7 +49,7 @@ async def test_a_restored_log_has_each_record_at_its_offset_and_time_and_makes_t
     assert await given.back_up() == len(before) > 150
     await given.delete_topics()
     assert (await given.restore()).written == len(before)
-    assert await given.entries() == before
+    assert await given.is_restored(before)
     assert (await given.log.beginnings(given.topics.logs.name))[1] == 2
     await given.log.preflight(given.topics.shared)
     assert await verify(given.log, given.topics) == []
@@ -134,7 +136,7 @@ async def test_a_restore_that_was_interrupted_is_refused_by_services_and_continu
     made = await given.restore()
     assert made.found > len(before) // 2
     assert made.written + made.found == len(before)
-    assert await given.entries() == before
+    assert await given.is_restored(before)
 
 
 @pytest.mark.long
@@ -151,15 +153,17 @@ async def test_records_that_the_log_has_deleted_between_runs_are_a_gap_that_a_re
     before = await given.entries()
     await given.delete_topics()
     await given.restore()
-    assert await given.entries() == before
+    assert await given.is_restored(before)
 
 
 @pytest.mark.long
 async def test_a_log_that_lost_records_is_not_added_to_its_backup(given: Given) -> None:
     await given.back_up()
     kept = (given.folder / MANIFEST).read_bytes()
+    [begun] = [entry for entry in await given.entries() if is_begin(entry, given.topics)]
     await given.delete_topics()
     await given.log.ensure(given.topics.shared)
+    await given.log.append(begun.topic, 0, [Outgoing(begun.key, begun.value, begun.headers)])
     with pytest.raises(IncompleteLogError, match="the log has lost records"):
         await given.back_up()
     await delete_before_the_second_event(given)

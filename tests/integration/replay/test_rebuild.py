@@ -11,6 +11,7 @@ from tests.integration.projections.harness import TOPICS, Written, all_rows, que
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.cli.app import call
 from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.errors import AnotherLogError
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
@@ -19,7 +20,6 @@ from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read
 from trackside.projections.postgres import database as opened_database
 from trackside.replay.rebuild.backup_check import check_backup
 from trackside.replay.rebuild.compare import TableSource, table_digest
-from trackside.replay.rebuild.parallel_fold import LogTooShortError
 from trackside.replay.rebuild.rebuild import rebuild, tables_of_owners
 from trackside.replay.rebuild.upgrade_check import check_upgrade
 from trackside.replay.transfer.backup import add_to_backup
@@ -99,7 +99,7 @@ async def test_owners_at_different_positions_are_each_compared_at_their_own(
 async def test_rows_of_another_log_are_refused(kept: Written) -> None:
     other = MemoryLog()
     await other.ensure(TOPICS.shared)
-    with pytest.raises(LogTooShortError, match="not of this log"):
+    with pytest.raises(AnotherLogError, match="not of this log"):
         await rebuild(other, TOPICS, kept.dsn)
 
 

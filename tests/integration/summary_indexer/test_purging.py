@@ -24,6 +24,8 @@ from trackside.aggregates.summary.messages import (
 )
 from trackside.contracts.summaries import SummariesPurged
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log_id import NamedLog
+from trackside.eventlog.memory import MemoryLog
 from trackside.projections.positions import OvertakenError
 from trackside.projections.postgres import database
 from trackside.replay.rebuild.rebuild import rebuild
@@ -89,7 +91,9 @@ async def test_a_job_with_more_points_than_a_statement_can_remove_is_purged(
     monkeypatch.setattr(store, "PURGED_POINTS", 5)
     waited: list[str | None] = []
     async with database(sandbox.dsn) as opened:
-        points = PointsStore(opened, sandbox.topics.metrics, waited.append, "log")
+        points = PointsStore(
+            opened, sandbox.topics.metrics, waited.append, NamedLog(MemoryLog(), "log", frozenset())
+        )
         await points.positions()
         await points.write([batch(TASK, 0), batch(TASK, 20), batch(OTHER, 0)], {0: PositionAdvance(0, 3)})
         assert len(await indexed_points(sandbox.dsn)) > 10

@@ -96,6 +96,7 @@ EVENTS: tuple[type[Event], ...] = (
     forgetting.StreamForgotten,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
+    fleet.LogBegun,
     fleet.WorkerJoined,
     fleet.WorkerLeft,
     fleet.WorkerLost,

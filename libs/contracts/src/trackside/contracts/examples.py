@@ -287,6 +287,7 @@ OTHERS: list[Message] = [
         digests={"digits": "5f3a", "resnet": "8b1c"},
     ),
     fleet.DeviceUnhealthy(worker_id="w1", incarnation="w1-0a", device_id="gpu-0", reason="GPU is lost"),
+    fleet.LogBegun(log_id="4fe1b03c8d3746c3a2b0a1bd7a0d9c55", restored_from="MkU3OEVBNTcwNTJENDM2Qg/a."),
     fleet.LaneBacklogged(instance="1", incarnation="1-0a", lane="tuner", waiting=20, limit=20),
     fleet.LaneCleared(instance="1", incarnation="1-0a", lane="tuner", waiting=10),
     fleet.WorkerJoined(

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Event, is_absent
+from trackside.contracts.message import DISPATCHER, SCHEDULER, SETUP, WORKER, Event, is_absent
 
 CHECK_ARTIFACTS = "trackside.check-artifacts"
 """The task type, built into workers, that says which artifacts the store lacks.
@@ -38,6 +38,18 @@ class Device(BaseModel):
     """The driver's number of a GPU; -1 for a CPU slot."""
     uuid: str = ""
     """The driver's unique name of a GPU, the same for all workers that have it; empty for a CPU slot."""
+
+
+class LogBegun(Event):
+    """The first record of a log: its id. The set-up makes it, and a restore makes another one.
+
+    It counts at offset 0 of the fleet topic only, so that of two set-ups at once the first one wins. A log of
+    an earlier release begins with another record. `restored_from` names the log whose backup was restored.
+    """
+
+    written_by: ClassVar[frozenset[str]] = SETUP
+    log_id: str
+    restored_from: str = ""
 
 
 class WorkerJoined(Event):

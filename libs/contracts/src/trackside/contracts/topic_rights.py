@@ -71,7 +71,11 @@ USES = (
         (DISPATCHER, SCHEDULER, SUMMARY_INDEXER, CONSOLE, PUBLISHER, VIEWER),
         (DISPATCHER, SCHEDULER, SUMMARY_INDEXER, WORKER),
     ),
-    TopicUse("fleet", (DISPATCHER, SCHEDULER, CONSOLE, PUBLISHER, VIEWER, WORKER), (SCHEDULER, WORKER)),
+    TopicUse(
+        "fleet",
+        (DISPATCHER, SCHEDULER, SUMMARY_INDEXER, CONSOLE, PUBLISHER, VIEWER, WORKER),
+        (SCHEDULER, WORKER),
+    ),
     TopicUse("heartbeats", (SCHEDULER, VIEWER), (SCHEDULER, WORKER)),
     TopicUse("metrics", (SUMMARY_INDEXER, VIEWER), (WORKER, SUMMARY_INDEXER)),
     TopicUse("logs", (CONSOLE, VIEWER), (WORKER,)),
@@ -83,7 +87,7 @@ USES = (
     TopicUse("assessments", (DISPATCHER,), (ADVISOR,)),
 )
 """The table. The publisher reads events because the answer to its command is one, and the fleet to say
-that no worker can run what it publishes."""
+that no worker can run what it publishes. Who writes rows or a journal reads the log's id in the fleet."""
 CHECKING = frozenset({DISPATCHER, SCHEDULER, SUMMARY_INDEXER, WORKER, VIEWER})
 """Those that compare the settings of topics with what is expected before they use them."""
 ADMIN_OPERATIONS = (

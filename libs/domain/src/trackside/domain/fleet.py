@@ -7,6 +7,7 @@ from trackside.contracts.fleet import (
     CatalogueChanged,
     Device,
     DeviceUnhealthy,
+    LogBegun,
     WorkerJoined,
     WorkerLeft,
     WorkerLost,
@@ -137,6 +138,8 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
     if fleet.trust.requires(record.offset) and not _is_trusted(fleet, record):
         return Outcome.OVERTAKEN
     match event:
+        case LogBegun():
+            return Outcome.APPLIED if record.offset == 0 else Outcome.OVERTAKEN
         case WorkerJoined():
             return _joined(fleet, event, record)
         case WorkerLeft():

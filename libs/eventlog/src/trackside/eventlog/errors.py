@@ -24,6 +24,10 @@ class OffsetGoneError(Exception):
     """The log begins after the position requested: records that are needed are gone."""
 
 
+class AnotherLogError(Exception):
+    """What is here belongs to another log than the one that is read."""
+
+
 def error_text(error: BaseException) -> str:
     """Returns the text of an error, or what it means if it has none, such as a timeout."""
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)

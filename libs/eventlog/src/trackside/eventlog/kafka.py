@@ -21,7 +21,7 @@ from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.client_lifecycle import start_client, start_within, stopped
 from trackside.eventlog.encryption import Decryption, StreamKeys
-from trackside.eventlog.errors import TooLargeError, TransientError, error_text
+from trackside.eventlog.errors import AnotherLogError, TooLargeError, TransientError, error_text
 from trackside.eventlog.kafka_metadata import describe_cluster, describe_topics, existing_topics
 from trackside.eventlog.kafka_probe import reason_of
 from trackside.eventlog.kafka_reader import KafkaReader
@@ -30,7 +30,6 @@ from trackside.eventlog.kafka_security import client_options
 from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.log import TopicPartition as Partition
-from trackside.eventlog.log_id import AnotherLogError
 from trackside.eventlog.preflight import check_partitions, check_settings
 
 log = structlog.get_logger("trackside.eventlog")
@@ -72,6 +71,9 @@ class KafkaLog:
         self._readers: set[KafkaReader] = set()
         self._disposals: set[asyncio.Task[None]] = set()
         self._cluster = ""
+        self._kept: set[str] = set()
+        self._written: dict[Partition, int] = {}
+        """The offset after our last record in each partition of a topic whose records are kept."""
 
     async def __aenter__(self) -> "KafkaLog":
         return self
@@ -91,9 +93,11 @@ class KafkaLog:
                 raise TooLargeError(
                     f"a batch of {len(batch)} records for {topic} is over {MAX_BATCH_BYTES} bytes"
                 )
-        return await self._acknowledged(
-            producer, topic, producer.send_batch(builder, topic, partition=partition)
-        )
+        sending = producer.send_batch(builder, topic, partition=partition)
+        appended = await self._acknowledged(producer, topic, sending)
+        if topic in self._kept:
+            self._written[topic, partition] = appended.offset + len(batch)
+        return appended
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
         """Appends one record, in a request shared with concurrent callers."""
@@ -158,6 +162,7 @@ class KafkaLog:
             settings = await self._settings(admin, topics)
             for topic in topics:
                 check_settings(topic, settings.get(topic.name, {}))
+        self._kept |= {topic.name for topic in topics if topic.retention_ms < 0}
 
     async def cluster_id(self) -> str:
         """Requests the id of the cluster; raises TransientError."""
@@ -177,6 +182,8 @@ class KafkaLog:
         await asyncio.gather(*self._disposals, return_exceptions=True)
 
     async def _connected(self, topic: str) -> AIOKafkaProducer:
+        if self._producer is None:
+            await self._check_ends(topic)
         async with self._lock:
             if self._producer is None:
                 producer = AIOKafkaProducer(
@@ -216,6 +223,20 @@ class KafkaLog:
                 f"process began: what it knows belongs to {self._cluster}; start it again if {found} is right"
             )
         self._cluster = found or self._cluster
+
+    async def _check_ends(self, topic: str) -> None:
+        """Raises AnotherLogError if a topic ends before what this process has written to it.
+
+        Clusters may share an id, such as those that one file of a deployment starts.
+        """
+        written = {place: end for place, end in self._written.items() if place[0] == topic}
+        found = await self.offsets([topic], "end_offsets") if written else {}
+        for place, end in written.items():
+            if found.get(place, 0) < end:
+                raise AnotherLogError(
+                    f"{place[0]}-{place[1]} at {self._bootstrap} ends at {found.get(place, 0)}, but this "
+                    f"process has written up to {end}: it is another log, or has lost records; start it again"
+                )
 
     async def _acknowledged(self, producer: AIOKafkaProducer, topic: str, sending: Any) -> Appended:
         try:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 
+from trackside.eventlog.log_id import NamedLog
 from trackside.projections.definitions import NewerSchemaError, define
-from trackside.projections.log_identity import copy_claim
+from trackside.projections.log_identity import check_log, claim_schema, copy_claim
 from trackside.projections.notifications import notify
 from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import (
@@ -54,6 +55,13 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
         await create_views(connection, schema)
         for owner in OWNERS:
             await notify(connection, schema, owner, {}, None)
+
+
+async def prepare_schema(connection: Connection, schema: str, log: NamedLog) -> None:
+    """Does what `migrate` does, for rows of this log; raises AnotherLogError and TransientError, too."""
+    await check_log(connection, schema, log)  # `migrate` may drop positions
+    await migrate(connection, schema)
+    await claim_schema(connection, schema, log)
 
 
 async def create_tables(connection: Connection, schema: str) -> bool:

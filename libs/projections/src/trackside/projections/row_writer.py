@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from trackside.domain.table import Table, TableWrite
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import TopicPartition
-from trackside.eventlog.log_id import log_id_of
+from trackside.eventlog.log_id import named_log
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.failed_transactions import OnWaiting, count_failures
 from trackside.projections.forgetting import forget_rows
-from trackside.projections.log_identity import claim_schema
-from trackside.projections.migrate import migrate
+from trackside.projections.migrate import prepare_schema
 from trackside.projections.notifications import notify
 from trackside.projections.owners import SUMMARY_INDEXER, Owner
 from trackside.projections.pending import PendingChanges
@@ -65,11 +64,10 @@ class RowWriter:
         Raises NewerSchemaError, AnotherLogError, and TransientError if the log does not answer.
         """
         partitions = self.partitions()
-        log_id = await log_id_of(self._log, self._topics)
+        log = await named_log(self._log, self._topics, *self.owner.topics(self._topics))
 
         async def prepared(connection: Connection) -> dict[TopicPartition, int]:
-            await migrate(connection, self._database.schema)
-            await claim_schema(connection, self._database.schema, log_id)
+            await prepare_schema(connection, self._database.schema, log)
             await ensure_positions(connection, self.owner.name, partitions)
             found = await read_positions(connection, self.owner.name)
             return {topic_partition: found[topic_partition] for topic_partition in partitions}

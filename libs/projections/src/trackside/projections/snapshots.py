@@ -14,6 +14,7 @@ from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams, load, pack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.garbage import give_back_freed_memory
+from trackside.eventlog.log_id import NamedLog
 from trackside.eventlog.recovery import Recovered
 from trackside.projections.log_identity import check_log
 from trackside.projections.postgres import (
@@ -167,19 +168,19 @@ def _loaded(states: list[str]) -> list[Stream]:
 class PostgresSnapshots:
     """The SnapshotStore in Postgres: without Postgres there are no snapshots."""
 
-    def __init__(self, dsn: str, log_id: str | None = None) -> None:
+    def __init__(self, dsn: str, log: NamedLog | None = None) -> None:
         self._dsn = dsn
-        self._log_id = log_id
+        self._log = log
 
     async def load(self) -> Recovered | None:
         """Returns the newest snapshots; None if they are missing or unusable, or if Postgres is down.
 
-        Raises AnotherLogError if they are not of the log `log_id`.
+        Raises AnotherLogError if they are not of the log that it was given.
         """
 
         async def work(connection: Connection) -> Recovered | None:
-            if self._log_id is not None:
-                await check_log(connection, LIVE_SCHEMA, self._log_id)
+            if self._log is not None:
+                await check_log(connection, LIVE_SCHEMA, self._log)
             return await load_snapshots(connection)
 
         async with database(self._dsn, LIVE_SCHEMA) as opened:

@@ -3,23 +3,24 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from trackside.contracts.topics import Topics
 from trackside.eventlog.acls import installation_acls
-from trackside.eventlog.errors import PreflightError, TransientError
+from trackside.eventlog.errors import AnotherLogError, PreflightError, TransientError
 from trackside.eventlog.installation_keys import AnotherKeyError, set_up_keys
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_acls import apply_acls
 from trackside.eventlog.key_folder import BadKeyFileError, KeyFolder
-from trackside.eventlog.log_id import AnotherLogError, log_id_of
+from trackside.eventlog.log_id import begin_log, named_log
 from trackside.eventlog.password_file import read_password
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.log_identity import claim_schema
-from trackside.projections.migrate import migrate
+from trackside.projections.migrate import prepare_schema
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
 from trackside.projections.reader_login import LoginRefusedError, ensure_login, excess_of_login
 from trackside.projections.settings import READER, ReaderSettings
@@ -52,34 +53,44 @@ async def prepare(
     Raises TransientError, PreflightError, PostgresGoneError, NewerSchemaError, AnotherLogError or
     LoginRefusedError.
     """
-    log_id = await prepare_topics(settings, patience_s)
+    topics = settings.topics
+    async with prepared_log(settings, patience_s) as log, database(settings.postgres_dsn) as opened:
+        named = await named_log(log, topics, topics.metrics, topics.dead_letters)
 
-    async def tables(connection: Connection) -> list[str]:
-        await migrate(connection)
-        await claim_schema(connection, LIVE_SCHEMA, log_id)
-        if reader_password:
-            await ensure_login(connection, reader_password)
-        return await excess_of_login(connection)
+        async def tables(connection: Connection) -> list[str]:
+            await prepare_schema(connection, LIVE_SCHEMA, named)
+            if reader_password:
+                await ensure_login(connection, reader_password)
+            return await excess_of_login(connection)
 
-    async with database(settings.postgres_dsn) as opened:
         opened.limit_s = None  # a migration may count all points
         return await opened.transaction(tables)
 
 
-async def prepare_topics(settings: StackSettings, patience_s: float = PATIENCE_S) -> str:
-    """Creates the topics that are missing, and checks those that were there; returns the id of the log.
+@asynccontextmanager
+async def prepared_log(settings: StackSettings, patience_s: float = PATIENCE_S) -> AsyncIterator[KafkaLog]:
+    """Creates the topics that are missing, and checks those that were there; yields the log, which has begun.
 
     Raises TransientError or PreflightError.
     """
     async with KafkaLog(settings, client_id="trackside-setup") as log:
         # Again for a while: a broker that stood still for a moment makes no topics in the next.
-        await retry_with_timeout(partial(_topics, log, settings), "all", patience_s)
-        return await log_id_of(log, settings.topics)
+        await retry_with_timeout(partial(_topics, log, settings.topics), "all", patience_s)
+        yield log
 
 
-async def _topics(log: KafkaLog, settings: StackSettings) -> None:
-    await log.ensure(settings.topics.shared)
-    await log.preflight(settings.topics.shared)
+async def _topics(log: KafkaLog, topics: Topics) -> None:
+    """Creates the topic with the first record, then the others: no service starts before all are there."""
+    await log.ensure([topics.fleet])
+    await log.preflight([topics.fleet])
+    await begin_log(log, topics)
+    await log.ensure(topics.shared)
+    await log.preflight(topics.shared)
+
+
+async def _prepare_topics(settings: StackSettings, patience_s: float) -> None:
+    async with prepared_log(settings, patience_s):
+        pass
 
 
 async def _keys(settings: StackSettings, folder: Path, workers: Sequence[str]) -> None:
@@ -97,7 +108,7 @@ def main() -> int:
             wanted = installation_acls(settings.topics, options.worker)
             asyncio.run(retry_with_timeout(partial(apply_acls, settings, wanted), "all", options.wait_s))
         if options.topics:
-            asyncio.run(prepare_topics(settings, options.wait_s))
+            asyncio.run(_prepare_topics(settings, options.wait_s))
         else:
             password = _password(reader.reader_password_file)
             if excess := asyncio.run(prepare(settings, options.wait_s, password)):

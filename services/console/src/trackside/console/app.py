@@ -33,6 +33,7 @@ from trackside.console.whatif.jobs import WhatIfJobs
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.log_identity import check_rows
 from trackside.projections.notifications import follow_changes
 from trackside.projections.past.open_store import open_past_store
 from trackside.projections.read_pool import ReadModelsPool
@@ -103,6 +104,7 @@ async def _serve(
 
     application = make_application(pages, SITE, access, others)
     service.background.spawn(hub.run(follow_changes(service.settings.postgres_dsn)))
+    service.background.spawn(check_rows(service))
     service.background.spawn(watch_log(service, pool, hub))
     service.background.spawn(ask_services(hub, settings.addresses_of_services))
     if settings.prometheus_url:

@@ -24,7 +24,7 @@ from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import TopicPartition
-from trackside.eventlog.log_id import log_id_of
+from trackside.eventlog.log_id import named_log
 from trackside.eventlog.log_lag import follow_log_lag
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
@@ -106,8 +106,8 @@ async def _decide(
 ) -> None:
     """Recovers while the advisors start, then decides until it is stopped."""
     topics = service.topics
-    log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.events.name)
-    snapshots = PostgresSnapshots(service.settings.postgres_dsn, log_id)
+    named = await retry_with_timeout(partial(named_log, service.log, topics), topics.events.name)
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn, named)
     streams, starts = await recover(snapshots, service.log, topics.events)
     receipts, raw = await _receipts(service, settings, streams)
     for answers in (topics.suggestions, topics.assessments):

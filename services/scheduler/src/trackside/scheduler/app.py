@@ -4,7 +4,7 @@ from functools import partial
 
 import structlog
 
-from trackside.eventlog.log_id import log_id_of
+from trackside.eventlog.log_id import named_log
 from trackside.eventlog.log_lag import follow_log_lag
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
@@ -39,8 +39,8 @@ async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
     topics = service.topics
     if not await wait_for_topics(service, [topics.events, topics.fleet, topics.heartbeats]):
         return
-    log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.events.name)
-    snapshots = PostgresSnapshots(service.settings.postgres_dsn, log_id)
+    named = await retry_with_timeout(partial(named_log, service.log, topics), topics.events.name)
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn, named)
     streams, starts = await recover(snapshots, service.log, topics.events)
     peaks = await recovered_peaks(service.settings.postgres_dsn) if streams.positions else None
     starts |= await from_start(service.log, topics.fleet)

@@ -7,7 +7,7 @@ import structlog
 
 from trackside.artifacts.settings import StoreSettings
 from trackside.eventlog.encryption import Decryption
-from trackside.eventlog.log_id import log_id_of
+from trackside.eventlog.log_id import named_log
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
@@ -64,9 +64,11 @@ async def _run(
 ) -> None:
     service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
     topics = service.topics
-    if not await wait_for_topics(service, [topics.metrics, topics.dead_letters]):
+    if not await wait_for_topics(service, [topics.metrics, topics.dead_letters, topics.fleet]):
         return
-    log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.metrics.name)
+    named = await retry_with_timeout(
+        partial(named_log, service.log, topics, topics.metrics), topics.metrics.name
+    )
     wait_reasons = WaitReasons(service.health)
     metrics_log = MetricsLog(service.log, topics, service.writer)
     declare("trackside.eventlog.dead_letters.records", topic=[topics.metrics.name])
@@ -78,7 +80,7 @@ async def _run(
         failures = FailureReporter(service)
         updaters = UpdaterRunner(for_updaters, installed, failures.report)
         indexer = Indexer(
-            PointsStore(opened, topics.metrics, on_waiting, log_id),
+            PointsStore(opened, topics.metrics, on_waiting, named),
             metrics_log,
             batch_points=settings.batch_points,
             buffer_points=settings.buffer_points,

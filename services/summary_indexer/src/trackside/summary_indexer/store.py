@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trackside.contracts.topics import Topic
-from trackside.projections.log_identity import claim_schema
+from trackside.eventlog.log_id import NamedLog
 from trackside.projections.metric_tables import SERIES
 from trackside.projections.metric_writes import purge_points, write_metrics
 from trackside.projections.metrics import MetricRows, Reported, rows_of
-from trackside.projections.migrate import migrate
+from trackside.projections.migrate import prepare_schema
 from trackside.projections.notifications import notify
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.positions import ensure_positions, move_position, read_positions
@@ -36,9 +36,9 @@ class PositionAdvance:
 class PointsStore:
     """Writes points and positions of one topic; retries until Postgres has them."""
 
-    def __init__(self, database: Database, topic: Topic, report_wait: WaitReporter, log_id: str) -> None:
+    def __init__(self, database: Database, topic: Topic, report_wait: WaitReporter, log: NamedLog) -> None:
         self._database, self._topic, self._report_wait = database, topic, report_wait
-        self._log_id = log_id
+        self._log = log
         self._known: set[int] = set()
 
     async def positions(self) -> dict[int, int]:
@@ -49,8 +49,7 @@ class PointsStore:
         places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
 
         async def prepared(connection: Connection) -> dict[int, int]:
-            await migrate(connection, self._database.schema)
-            await claim_schema(connection, self._database.schema, self._log_id)
+            await prepare_schema(connection, self._database.schema, self._log)
             await ensure_positions(connection, SUMMARY_INDEXER, places)
             return await self._positions(connection)
 

@@ -20,7 +20,7 @@ from trackside.contracts.topics import HOST, Topics
 from trackside.eventlog.background import CANCEL_AGAIN_S
 from trackside.eventlog.client_lifecycle import cancel_tasks
 from trackside.eventlog.log import Appended, Log, TopicPartition
-from trackside.eventlog.log_id import claim_folder, log_id_of
+from trackside.eventlog.log_id import claim_folder, log_name
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.telemetry.disk_limits import DiskLimits
@@ -116,7 +116,7 @@ class WorkerRunner:
         cache = Cache(cache_dir, settings.cache_bytes, settings.cache_entries)
         uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
         try:
-            claim_folder(data_dir, await self._retry(partial(log_id_of, self._log, self._topics)))
+            claim_folder(data_dir, await self._retry(partial(log_name, self._log, self._topics)))
             context = AttemptContext(
                 journal=Journal(data_dir),
                 locks=DeviceLocks(data_dir / "locks", self._shared_folder, uuids),

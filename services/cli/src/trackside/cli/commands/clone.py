@@ -10,7 +10,7 @@ from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, DSN, STORE, Addresses
-from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.topic_rights import ADMIN
 from trackside.contracts.topics import Topics
@@ -98,9 +98,5 @@ async def _restore(records: Path, made: Stack) -> RestoreSummary:
         kafka = KafkaSettings(kafka_bootstrap=kafka, kafka_security_protocol="PLAINTEXT")
     manifest = manifest_to_restore(topics, records)
     async with KafkaLog(kafka, client_id=backup.CLIENT) as log:
-        if await log.cluster_id() == manifest.installation.partition("/")[0]:
-            raise CommandFailed(
-                f"{made.folder} has the Kafka of the first installation: nothing was written; remove it"
-            )
         with late_progress("restoring records") as report:
             return await restore(log, kafka, topics, records, manifest, report)

@@ -6,8 +6,13 @@ from trackside.artifacts.errors import ArtifactError
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.codec import UndecodableError
 from trackside.embedded.errors import StackError
-from trackside.eventlog.errors import DeniedError, OffsetGoneError, PreflightError, TransientError
-from trackside.eventlog.log_id import AnotherLogError
+from trackside.eventlog.errors import (
+    AnotherLogError,
+    DeniedError,
+    OffsetGoneError,
+    PreflightError,
+    TransientError,
+)
 from trackside.eventlog.settings_problems import InvalidSettingsError
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.postgres import (

@@ -9,7 +9,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.eventlog.log_id import log_id_of
+from trackside.eventlog.log_id import named_log
 from trackside.projections.forgetting import forget_all_metrics, forget_copied
 from trackside.projections.log_identity import check_log
 from trackside.projections.metric_tables import ITEMS, POINTS, UPDATER_FAILURES
@@ -29,7 +29,6 @@ from trackside.replay.rebuild.compare import TableDifference, TableSource, first
 from trackside.replay.rebuild.log_fold import FORGOTTEN, PURGED, StreamStates
 from trackside.replay.rebuild.parallel_fold import (
     FoldRange,
-    LogTooShortError,
     PendingRows,
     ProcessPool,
     fold_in_processes,
@@ -106,7 +105,9 @@ async def rebuild(
             rebuilt = attempt.connection
             await create_tables(rebuilt, name)
             async with open_repeatable_read(dsn, schema) as live:
-                await check_log(live, schema, await log_id_of(log, topics))
+                await check_log(
+                    live, schema, await named_log(log, topics, topics.metrics, topics.dead_letters)
+                )
                 report.live = await positions_of(live)
                 fold_range = await fold_range_of(log, topics, report.live, keep_states=swap)
                 states = await fold_log(log, fold_range, rebuilt, report, progress, processes)
@@ -173,20 +174,11 @@ async def fold_log(
 async def _start_offsets(
     log: Log, topics: Topics, cuts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Returns where to begin: at 0, but dead letters are not retained for ever. Raises LogTooShortError."""
+    """Returns where to begin: at 0, but dead letters are not retained for ever."""
     starts: dict[TopicPartition, int] = {}
     begins = await log.beginnings(topics.dead_letters.name)
-    for topic in sorted({topic for topic, _ in cuts}):
-        ends = await log.ends(topic)
-        for place, cut in cuts.items():
-            if place[0] != topic:
-                continue
-            if ends.get(place[1], 0) < cut:
-                raise LogTooShortError(
-                    f"{topic}-{place[1]} ends at {ends.get(place[1], 0)}, but rows were written up to {cut}: "
-                    "they are not of this log"
-                )
-            starts[place] = begins.get(place[1], 0) if topic == topics.dead_letters.name else 0
+    for topic, partition in cuts:
+        starts[topic, partition] = begins.get(partition, 0) if topic == topics.dead_letters.name else 0
     return starts
 
 

@@ -11,7 +11,7 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.topics import Topics
 from trackside.domain.table import Table
 from trackside.eventlog.log import Log
-from trackside.eventlog.log_id import log_id_of
+from trackside.eventlog.log_id import named_log
 from trackside.projections.definitions import NewerSchemaError, definitions
 from trackside.projections.log_identity import check_log
 from trackside.projections.migrate import create_tables
@@ -93,7 +93,7 @@ async def check_upgrade(
         rebuilt = attempt.connection
         await create_tables(rebuilt, f"trial_{new_id()[:12]}")
         async with open_repeatable_read(dsn, schema) as live:
-            await check_log(live, schema, await log_id_of(log, topics))
+            await check_log(live, schema, await named_log(log, topics, topics.metrics, topics.dead_letters))
             report.made_again = await _made_again(live)
             report.fold.live = await positions_of(live)
             fold_range = await fold_range_of(log, topics, report.fold.live)

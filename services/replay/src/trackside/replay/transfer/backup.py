@@ -15,7 +15,7 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, PreflightError
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.eventlog.log_id import log_id_of
+from trackside.eventlog.log_id import log_name
 from trackside.replay.history.errors import AnotherInstallationError, BusyError, IncompleteLogError
 from trackside.replay.history.recorded_stream import read_entries
 from trackside.replay.transfer.backup_files import (
@@ -118,7 +118,7 @@ async def add_to_backup(
 
 async def _manifest(log: Log, topics: Topics, folder: Path) -> BackupManifest:
     """Returns the manifest so far; that of an empty backup if there is none."""
-    installation = await log_id_of(log, topics)
+    installation = await log_name(log, topics)
     known = read_manifest(folder)
     if known is None:
         return BackupManifest(installation, topics.prefix)

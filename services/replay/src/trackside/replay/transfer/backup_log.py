@@ -11,6 +11,7 @@ from trackside.contracts.topics import Topic
 from trackside.eventlog.encryption import Decryption, StreamKeys
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.eventlog.log import Entry, Outgoing, TopicPartition
+from trackside.eventlog.log_id import cluster_in
 from trackside.replay.transfer.backup_files import BackupManifest, OffsetRange, read_run
 
 
@@ -66,7 +67,7 @@ class BackupLog:
 
     async def cluster_id(self) -> str:
         """Returns the id of the cluster that the backup is of."""
-        return self._manifest.installation.partition("/")[0]
+        return cluster_in(self._manifest.installation)
 
     async def close(self) -> None:
         """Closes the connection to where the keys are."""

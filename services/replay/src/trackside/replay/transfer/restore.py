@@ -11,11 +11,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trackside.contracts.fleet import LogBegun
+from trackside.contracts.ids import new_id
 from trackside.contracts.topics import MAX_BATCH_BYTES, Topic, Topics
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.kafka_topics import TIME_SETTING, delete_before, set_settings, times_of
 from trackside.eventlog.log import Entry, Log, Outgoing, TopicPartition
+from trackside.eventlog.log_id import is_begin
 from trackside.replay.history.errors import (
     AnotherInstallationError,
     DamagedFileError,
@@ -98,7 +101,7 @@ async def restore(
     await _begin_at(kafka, writer, manifest.partitions)
     begins = {place: offsets.begin for place, offsets in manifest.partitions.items()}
     entries = (
-        entry
+        of_another_log(entry, topics, manifest.installation)
         for run in manifest.runs
         for entry in read_run(folder, run)
         if entry.offset >= begins.get((entry.topic, entry.partition), 0)
@@ -113,6 +116,17 @@ async def restore(
     await log.ensure(topics.shared)
     await set_settings(kafka, restored[:1])
     return RestoreSummary(manifest, writer.written, writer.found)
+
+
+def of_another_log(entry: Entry, topics: Topics, installation: str) -> Entry:
+    """Returns a record as the restored log has it: the one with the id of the log has a new id.
+
+    From the moment of the backup on, the restored log is another one than that of which the backup is.
+    """
+    if not is_begin(entry, topics):
+        return entry
+    begun = LogBegun(log_id=new_id(), restored_from=installation)
+    return replace(entry, value=begun.model_dump_json().encode())
 
 
 def batches_of(entries: Iterable[Entry], limits: Mapping[str, float]) -> Iterator[list[Entry]]:
