@@ -81,7 +81,9 @@ async def test_rows_are_written_swapped_and_made_again_while_the_login_holds_all
         await projections.caught_up()
     for work, usual_s in usual.items():
         await login.hold_all()
-        assert await took_s(work) < 2 * usual_s + 5
+        assert await took_s(work) < 2 * usual_s + 20, (
+            "a machine may pause; who waits for the login waits for ever"
+        )
         await login.release()
         async with running_projections(log, login.owner, *OWNERS) as projections:
             await projections.caught_up()

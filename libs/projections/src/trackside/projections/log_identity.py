@@ -63,11 +63,10 @@ def _advice(schema: str, condition: str) -> str:
 
 
 async def claim_schema(connection: Connection, schema: str, log: NamedLog) -> None:
-    """Writes down that a schema's rows come from this log; raises AnotherLogError if they don't.
+    """Writes down that a schema's rows come from this log, which `check_log` has found in this transaction.
 
-    To be called in the transaction of `migrate`, whose lock lets one service at a time in.
+    Its lock lets one service at a time in.
     """
-    await check_log(connection, schema, log)
     if await _known(connection, schema) != log.name:
         await _write(connection, schema, log.name)
 

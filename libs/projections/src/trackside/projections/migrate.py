@@ -45,8 +45,7 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
     Tables whose definition has changed are recreated, empty, at offset 0. To be called in a
     transaction. Raises NewerSchemaError for a schema of a later release.
     """
-    await _create_migrations(connection, schema)
-    await connection.execute(f"LOCK TABLE {schema}.migrations IN EXCLUSIVE MODE")
+    await _lock_schema(connection, schema)
     made = await create_tables(connection, schema)
     digest = _digest("".join(view.statement for view in views()))
     known = await connection.fetchval("SELECT digest FROM migrations WHERE number = 0")
@@ -59,7 +58,8 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
 
 async def prepare_schema(connection: Connection, schema: str, log: NamedLog) -> None:
     """Does what `migrate` does, for rows of this log; raises AnotherLogError and TransientError, too."""
-    await check_log(connection, schema, log)  # `migrate` may drop positions
+    await _lock_schema(connection, schema)  # first: who has read a table must not wait for who replaces it
+    await check_log(connection, schema, log)  # before `migrate`, which may drop positions
     await migrate(connection, schema)
     await claim_schema(connection, schema, log)
 
@@ -139,6 +139,12 @@ async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None
     if await connection.fetchval("SELECT to_regnamespace('dashboards') IS NOT NULL"):
         await connection.execute(f"ALTER SCHEMA dashboards RENAME TO {_checked(f'{fresh}_views')}")
     await create_views(connection, old)
+
+
+async def _lock_schema(connection: Connection, schema: str) -> None:
+    """Lets one service at a time change a schema, until the end of the transaction."""
+    await _create_migrations(connection, schema)
+    await connection.execute(f"LOCK TABLE {schema}.migrations IN EXCLUSIVE MODE")
 
 
 async def _create_migrations(connection: Connection, schema: str) -> None:

@@ -10,7 +10,7 @@ from trackside.telemetry.metrics import counter
 
 LIMIT_S, EVERY_S = 15.0, 5.0
 """How long a statement or a transaction of the login may last, and how often that is looked at."""
-BEFORE_CHANGE_S = 1.0
+BEFORE_CHANGE_S = 0.25
 """How long it may last where tables or views are to be replaced: dashboards ask again."""
 LOCK_WAIT_S, LOCK_PAUSE_S, SAID_AFTER_S = 0.1, 0.02, 5.0
 NO_RIGHT = (
@@ -58,7 +58,7 @@ async def end_long_sessions(dsn: str, every_s: float = EVERY_S, limit_s: float =
 async def lock_from_readers(connection: Connection, query: str, *values: object) -> None:
     """Locks all relations that a query names, or none, so that other readers wait only briefly.
 
-    Sessions of the login that are in the way are ended after a second; for others it waits. One lock after
+    Sessions of the login that are in the way are ended after 0.25 s; for others it waits. One lock after
     the other could be a deadlock, for which Postgres would cancel a reader.
     """
     began_s, said = monotonic_s(), False

@@ -25,7 +25,7 @@ from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.positions import move_positions, read_positions
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, lock_tables, tentative_transaction
 from trackside.projections.projection_state import ProjectionState
-from trackside.projections.reader_sessions import end_sessions
+from trackside.projections.reader_sessions import BEFORE_CHANGE_S, end_sessions
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.projections.upserts import upsert
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
@@ -36,7 +36,7 @@ SWAP_PREFIX = "rebuild_"
 MAX_ROUNDS = 100
 FEW_RECORDS = 500
 LOCK_LIMIT_S = 10.0
-WAIT_S, ENDING_S, RETRY_PAUSE_S, POLL_S = 0.5, 0.5, 0.2, 0.005
+WAIT_S, RETRY_PAUSE_S, POLL_S = 0.5, 0.2, 0.005
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
 Offsets = Mapping[TopicPartition, int]
 
@@ -141,15 +141,15 @@ class SchemaSwap:
 async def _readers_gone(connection: Connection, earlier: set[str]) -> bool:
     """Waits for readers whose snapshot is older than the rebuilt rows: they would find the tables empty.
 
-    After a while it ends those of the login of dashboards.
+    After 0.25 s it ends those of the login of dashboards.
     """
-    for wait_s in (WAIT_S, ENDING_S):
+    for wait_s in (BEFORE_CHANGE_S, WAIT_S):
         deadline_s = monotonic_s() + wait_s
         while monotonic_s() < deadline_s:
             if not earlier & await readers(connection):
                 return True
             await asyncio.sleep(POLL_S)
-        await end_sessions(connection, WAIT_S)
+        await end_sessions(connection, BEFORE_CHANGE_S)
     return False
 
 
