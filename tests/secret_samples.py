@@ -118,3 +118,37 @@ NAMED_PLAIN = (
     *(("secret", "sharing"), ("api_key", "EMPTY"), ("api_key", "not-needed"), ("secret", "vault:kv/db#key1")),
 )
 """Names of fields and their texts that are none."""
+
+PEOPLE_USE: tuple[tuple[str, object], ...] = (
+    *(("max_tokens", 512), ("max_new_tokens", "2048"), ("num_tokens", 1_000_000), ("tokens_per_batch", "4k")),
+    *(("pad_token", "<pad>"), ("bos_token", "<s>"), ("sep_token", "[SEP]"), ("stop_tokens", ["</s>", "###"])),
+    *(("unk_token", "<|unknown|>"), ("special_tokens", {"cls_token": "[CLS]"}), ("token", "word2vec")),
+    *(("tokenizer", "bert-base-uncased-2018-10-11"), ("token_type", "bpe32000"), ("token_dropout", 0.1)),
+    *(("tokenizer_path", "/data/tokenizers/v2-2026"), ("prefix_token_ids", [1, 2, 3])),
+    *(("primary_key", "customer_id_2"), ("foreign_key", "order_id_17"), ("sort_key", "created_at_2026")),
+    *(
+        ("partition_key", "user_id_4"),
+        ("key", 7),
+        ("key_dim", 64),
+        ("key_value_heads", 8),
+        ("keys", ["q1a2b3"]),
+    ),
+    *(("key", "train/2026/part-0001.parquet"), ("monitor_key", "val_loss_1"), ("hotkey", "ctrl+k1")),
+    *(("sha256", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),),
+    *(("digest", "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),),
+    *(
+        ("commit", "4b9efa8d0c1e2f3a4b5c6d7e8f90a1b2c3d4e5f6"),
+        ("uuid", "123e4567-e89b-42d3-a456-426614174000"),
+    ),
+    *(("etag", "d41d8cd98f00b204e9800998ecf8427e"), ("cache_key", "step-7-9f86d081884c7d65"), ("seed", 7)),
+    *(("password_file", "/run/secrets/db"), ("password", "${DB_PASSWORD}"), ("secret_share", 0.25)),
+    *(("secret_name", "kaggle-2026"), ("api_key", "EMPTY"), ("api_key_env", "OPENAI_API_KEY_2")),
+    *(("credential", "moto"), ("auth", "none"), ("passthrough", "layer-3"), ("bypass", "block4x2")),
+    *(
+        ("author", "m.curie1903"),
+        ("private", True),
+        ("access_mode", "read-only-2"),
+        ("secretary", "room b12"),
+    ),
+)
+"""Names that people use, with values, of which none is a secret."""

@@ -108,6 +108,14 @@ class Talking(Task):
         print("after the wait", flush=True)
 
 
+class Leaking(Task):
+    """Returns a password, and reports a value that is called as a key is written."""
+
+    def train(self, device):
+        trial.report({"default": 1.0, "AKIA" + "Q" * 16: 2.0})
+        return {"login": {"password": "2retnuh2retnuh"[::-1]}, "rows": 7}
+
+
 class Treating(Task):
     def train(self, device):
         assert trial.parameters()["patient"] == "canary-given"
@@ -199,6 +207,7 @@ class Answer(InferenceService):
 """
 OF_ONE_LINE = (
     *("Parabola", "Endless", "Broken", "Chatty", "Gated", "Evil", "Talking", "Treating"),
+    *("Leaking",),
     *("Curve", "Record", "Prepare", "Fail", "Learn", "Compare"),
 )
 TYPES = f"""tasks:

@@ -8,9 +8,11 @@ import pytest
 
 from tests.integration.worker.given import PYTHON, SHARES, TaskType, shared_types
 from tests.integration.worker.harness import WorkerHarness, alive, error_of, of
+from tests.integration.worker.saved import all_records
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
 from trackside.contracts.tasks import AttemptEnd, TaskStatusChanged
+from trackside.verify.checks.secrets import secret_field
 
 CLASS = """
 from trackside.sdk import Service, trial
@@ -37,6 +39,18 @@ while True:
     say(acknowledge={"number": number, "detail": {"pid": os.getpid(), "body": found["body"]}})
 """
 BY_SDK = CLASS + "\nif __name__ == '__main__':\n    Echo().serve('cpu')\n"
+WRITES = """
+word, key = "2retnuhhunter2", "QQQQ" * 4
+say(metric="AKIA" + key, value=1.0)
+say(report={"value": 0.5, "AKIA" + key: 1.0})
+say(summary={"kind": "hparams", "tag": "all", "body": {"db_password": word}})
+if "answers" in json.load(open(os.environ["TRACKSIDE_PARAMETERS_FILE"])):
+    say(ready={"pid": os.getpid(), "urls": [{"name": "db_password", "value": word}]})
+    number = instruction_after(0)["number"]
+    say(acknowledge={"number": number, "detail": {"api_key": [word], "url": f"s3://me:{word}@host/b"}})
+    time.sleep(600)
+say(result={"loss": 0.5, "login": {"password": word}, "api-key": ["EMPTY", word], "AKIA" + key: word})
+"""
 KINDS = {
     "class": (CLASS, "entry: 'script:Echo'"),
     "program": (PROGRAM, f"{PYTHON}]"),
@@ -49,6 +63,8 @@ TYPES = {
     **{kind: TaskType(*of_kind, SERVICE) for kind, of_kind in KINDS.items()},
     "ends": TaskType(more=SERVICE),
     "task": TaskType(*KINDS["class"]),
+    "writes": TaskType(WRITES),
+    "answers": TaskType(WRITES, more=SERVICE),
 }
 pytestmark = SHARES
 worker = shared_types(TYPES)
@@ -134,7 +150,7 @@ async def test_a_service_without_devices_runs_next_to_a_full_slot(harness: Worke
 
 
 async def test_a_task_that_the_catalogue_has_as_another_kind_is_refused(harness: WorkerHarness) -> None:
-    assert (await harness.joined()).services == sorted(set(TYPES) - {"task"})
+    assert (await harness.joined()).services == sorted(set(TYPES) - {"task", "writes"})
     assert (await harness.refused("a", task_type="task", service=True)).code == "not_a_service"
     assert (await harness.refused("b", task_type="class", service=False)).code == "service_expected"
 
@@ -153,3 +169,30 @@ async def test_a_killed_service_has_failed_and_its_next_attempt_gets_the_newest_
     assert len(of(await harness.events_so_far("a"), TaskStatusChanged)) >= 4
     await harness.stop(again)
     await harness.end("a", nth=2)
+
+
+async def test_what_looks_like_a_secret_is_redacted_in_all_that_a_task_reports(
+    harness: WorkerHarness,
+) -> None:
+    ended = await harness.ended("a", {}, task_type="writes")
+    assert ended.end is AttemptEnd.FINISHED
+    assert ended.result == {
+        "loss": 0.5,
+        "login": {"password": "[redacted]"},
+        "api-key": ["EMPTY", "[redacted]"],
+        "[redacted]": "2retnuhhunter2",
+    }
+    command = await harness.run("b", {"answers": True}, task_type="answers", service=True)
+    assert (await ready(harness, task_id="b")).detail["urls"] == [
+        {"name": "db_password", "value": "[redacted]"}
+    ]
+    await harness.instruct(command, 1)
+    answer = await harness.event(InstructionAcknowledged, "b")
+    assert answer.detail == {"api_key": ["[redacted]"], "url": "s3://[redacted]@host/b"}
+    await harness.stop(command)
+    await harness.end("b")
+    for task_id in "ab":
+        entries = await harness.entries_so_far(task_id)
+        assert entries and not [each for each in entries if secret_field(each)]
+    assert "AKIA" not in (written := await all_records(harness))
+    assert '"db_password": "2retnuh' not in written

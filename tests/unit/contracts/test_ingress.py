@@ -128,8 +128,9 @@ def nested(levels: int) -> bytes:
         (b'{"v":[{"db_password":"hunter2"}]}', "secret_suspected", "$.v[0].db_password"),
         (b'{"tags":{"secret":"hunter2"}}', "secret_suspected", "$.tags.secret"),
         (b'{"parameters":{"secret":"hunter2"}}', "secret_suspected", "$.parameters.secret"),
+        (b'{"AKIAABCDEFGHIJKLMNOP":{"a":1e999}}', "secret_suspected", "$"),
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_a_body_beyond_the_limits_is_refused_at_its_path(value: bytes, code: str, path: str) -> None:
     arrival = read(value)
@@ -160,6 +161,15 @@ def test_what_looks_like_a_secret_is_refused_without_an_echo(name: str) -> None:
     assert problem(twice) == ("duplicate_key", "$")
     for found in (arrival, twice):
         assert text not in repr(found)
+
+
+def test_a_secret_below_a_key_that_cannot_be_kept_is_refused_above_it() -> None:
+    for key in ("\x00", "\ud800", "x" * 257):
+        arrival = read(json.dumps({"a": {key: {"password": "hunter2"}}}).encode())
+        assert {found.path for found in arrival.problems} == {"$.a"}
+        assert "secret_suspected" in {found.code for found in arrival.problems}
+    deep = read(b'{"a":' * 900 + b'{"password":"hunter2"}' + b"}" * 900)
+    assert {len(found.path) for found in deep.problems} <= {len("$" + ".a" * 32), len("$" + ".a" * 33)}
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_a_result_becomes_plain_json_with_its_texts_as_they_are() -> None:
     assert found == {"a": 0.5, "b": [1, True, None], "3": {"c": "?\\0"}, "d": None}
     assert to_plain_json(None) == {}
     assert to_plain_json([1, 2]) == {}
-    result = {name: [text, "token: abc"] for name, text in PLAIN.items()}
+    result = {f"{name}, a sample": [text, "token: abc"] for name, text in PLAIN.items()}
     assert to_plain_json(result) == result
     line = "epoch 3: loss=0.12 tokens/s 1200 at a/b"
     assert keep_end(line, 1_000) == line

@@ -196,6 +196,16 @@ def test_an_artifact_fires_by_its_name_kind_and_task() -> None:
         assert found == expected
 
 
+def test_a_schedule_whose_filled_in_parameters_are_a_secret_starts_no_run_and_says_where() -> None:
+    told = watching("artifact", parameters={"seed": "s3://me:${trigger.name}@host/b"}, of="weights")
+    train(told)
+    tell(told, saved("weights", "model", 1))
+    (event,) = fired(look(told))
+    assert (event.skipped, event.run) == ("secret_suspected", "")
+    assert event.message.startswith("$.parameters.seed looks like a secret")
+    assert "weights" not in event.message
+
+
 def test_a_value_fires_when_it_comes_within_the_bounds_and_again_after_it_has_left_them() -> None:
     told = watching("metric", of="accuracy", above=0.9, below=1.0, catch_up="all")
     train(told)

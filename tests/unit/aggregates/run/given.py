@@ -146,7 +146,7 @@ def started(*steps: Json, parameters: Any = None, schemas: Any = None, **fields:
     body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     log.command(StartPipelineRun.wire_type(), body)
     refused = [event for event in log.written if isinstance(event, CommandRefused)]
-    assert refused == []
+    assert refused == [], refused
     return log
 
 

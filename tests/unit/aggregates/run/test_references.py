@@ -7,7 +7,7 @@ import pytest
 from tests.unit.aggregates.run.given import DIGEST, RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import RetryFailedSteps, RunStatus
-from trackside.aggregates.run.step_messages import StepResolved, StepState
+from trackside.aggregates.run.step_messages import StepResolved
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 
 
@@ -140,21 +140,3 @@ def test_a_reference_to_a_step_of_an_earlier_life_has_its_value() -> None:
     log.command(RetryFailedSteps())
     log.finish("b.g1")
     assert parameters(log, "c.g1") == {"x": 3}
-
-
-def test_a_secret_put_together_from_several_values_fails_its_step_and_is_in_no_event() -> None:
-    """No part of it looks like a secret, so no check of the command or of the result has found it."""
-    secret = "postgresql://me:hunter2222@host/db"
-    log = started(
-        step("a"),
-        step("b", parameters={"url": "${a.result.scheme}${a.result.rest}"}),
-        step("c", "a"),
-        outputs={"url": "${a.result.scheme}${a.result.rest}", "scheme": "${a.result.scheme}"},
-    )
-    log.finish("a", {"scheme": "postgresql://me", "rest": ":hunter2222@host/db"})
-    log.finish("c")
-    ended = log.run.steps["b"]
-    assert (ended.state, ended.kind) == (StepState.FAILED, "ref_error")
-    assert ended.error is not None and "name a credential instead" in ended.error.message
-    assert log.run.outputs == {"scheme": "postgresql://me"}
-    assert all(secret not in event.model_dump_json() for event in log.written)

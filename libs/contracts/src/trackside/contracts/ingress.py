@@ -6,15 +6,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.message import Json
-from trackside.contracts.redaction import is_called_secret, looks_secret
+from trackside.contracts.redaction import looks_secret, may_have_secret
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, json_path
-from trackside.contracts.secret_references import is_reference, may_refer
+from trackside.contracts.secret_references import Location
+from trackside.contracts.secret_search import A_KEY, secrets_in
 
 MAX_DEPTH = 32
 MAX_ITEMS = 10_000
@@ -22,7 +23,13 @@ MAX_KEY = 256
 MAX_TEXT = 65_536
 MAX_WHOLE = 2**63 - 1
 SUSPECTED = "secret_suspected"
-IS_SECRET = 'looks like a secret, which is not repeated; name one of the worker\'s host: {"secret": "NAME"}'
+_IS_SECRET = "looks like a secret, which is not repeated; "
+_NAME_ONE = 'name one of the worker\'s host: {"secret": "NAME"}'
+_NO_DEFAULT = f"leave the default out, or {_NAME_ONE}"
+_VARIABLE = (
+    "a search space can't have one: the task type gets it as a variable, if `environment` of the catalogue "
+    "says VARIABLE: {secret: NAME}"
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -75,7 +82,7 @@ def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes |
         attributes = {name[3:]: _text(octets) for name, octets in headers.items() if name.startswith("ce_")}
     attributes.setdefault("traceparent", _text(headers.get("traceparent", b"")))
     problems = [*_bad_attributes(attributes), *problems]
-    unfit = [unread] if unread else list(islice(_unfit(body), MAX_PROBLEMS))
+    unfit = [unread] if unread else list(islice(chain(_unfit(body), _secrets(body, value)), MAX_PROBLEMS))
     digest = digest_of(_attribute(attributes, "type"), value or b"" if unfit else body)
     # Without a readable value nothing is known of the attributes that may be in it.
     found = unfit if unread else [*problems, *_bad_envelope(attributes, key, problems), *unfit]
@@ -131,13 +138,13 @@ def _is_encrypted(value: object) -> bool:
 
 def _stream(attributes: Mapping[str, Any], key: bytes | None) -> str:
     keyed = _text(key or b"")
-    usable = "" if _unfit_text(keyed, MAX_TEXT) else keyed
+    usable = "" if _unfit_attribute(keyed) else keyed
     return _attribute(attributes, "partitionkey") or usable or _attribute(attributes, "id")
 
 
 def _bad_key(attributes: Mapping[str, Any], key: bytes | None) -> Problem | None:
     keyed, named = _text(key or b""), _attribute(attributes, "partitionkey")
-    if unfit := _unfit_text(keyed, MAX_TEXT):
+    if unfit := _unfit_attribute(keyed):
         return Problem(code=unfit[0], path="$key", message=f"the key: {unfit[1]}")
     if named and keyed and named != keyed:
         message = f"the record's key {keyed[:200]!r} is not the attribute partitionkey {named[:200]!r}"
@@ -161,7 +168,7 @@ def _bad_envelope(
 def _attribute(attributes: Mapping[str, Any], name: str) -> str:
     """Gives an attribute's text, empty if it is missing or can't be kept."""
     value = attributes.get(name)
-    return value if isinstance(value, str) and _unfit_text(value, MAX_TEXT) is None else ""
+    return value if isinstance(value, str) and _unfit_attribute(value) is None else ""
 
 
 def _bad_attributes(attributes: Mapping[str, Any]) -> Iterator[Problem]:
@@ -170,7 +177,7 @@ def _bad_attributes(attributes: Mapping[str, Any]) -> Iterator[Problem]:
         if value is not None and not isinstance(value, str):
             message = f"the attribute {name} must be a string, got {type(value).__name__}"
             yield Problem(code="wrong_type", path=f"${name}", message=message)
-        elif value is not None and (bad := _unfit_text(value, MAX_TEXT)):
+        elif value is not None and (bad := _unfit_attribute(value)):
             yield Problem(code=bad[0], path=f"${name}", message=f"the attribute {name}: {bad[1]}")
     if attributes.get("encrypted") not in (None, True, False, "true", "false"):
         message = "the attribute encrypted must be true or false"
@@ -230,7 +237,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
     found: Json = {}
     for name, value in pairs:
         if name in found:
-            shown = "a key that can't be shown" if _unfit_text(name, MAX_KEY) else f"key {name!r}"
+            hidden = _unfit_text(name, MAX_KEY) or looks_secret(name)
+            shown = "a key that can't be shown" if hidden else f"key {name!r}"
             raise _DuplicateKeyError(f"{shown} is repeated")
         found[name] = value
     return found
@@ -244,16 +252,34 @@ def _unfit(body: Json) -> Iterator[Problem]:
         reason = _unfit_value(value, len(path))
         if reason is not None:
             yield Problem(code=reason[0], path=json_path(path), message=reason[1])
-        elif isinstance(value, dict) and not (is_reference(value) and may_refer(path)):
+        elif isinstance(value, dict):
             for name, inner in value.items():
                 if bad := _unfit_text(name, MAX_KEY):
                     yield Problem(code=bad[0], path=json_path(path), message=f"a key: {bad[1]}")
-                elif isinstance(inner, str) and is_called_secret(name, inner):
-                    yield Problem(code=SUSPECTED, path=json_path((*path, name)), message=IS_SECRET)
-                else:
+                elif not looks_secret(name):  # its place would repeat it
                     waiting.append(((*path, name), inner))
         elif isinstance(value, list):
             waiting.extend(((*path, at), inner) for at, inner in enumerate(value))
+
+
+def _secrets(body: Json, octets: bytes | None) -> Iterator[Problem]:
+    """Yields where a body has what looks like a secret, with what to write instead."""
+    for path in secrets_in(body) if may_have_secret(octets or b"") else ():
+        message = _IS_SECRET + _instead(path)
+        if path[-1] == A_KEY:
+            path, message = path[:-1], f"a key: {message}"
+        yield Problem(code=SUSPECTED, path=json_path(takewhile(_is_fit, path[:MAX_DEPTH])), message=message)
+
+
+def _is_fit(part: int | str) -> bool:
+    return isinstance(part, int) or _unfit_text(part, MAX_KEY) is None
+
+
+def _instead(path: Location) -> str:
+    names = [part for part in path if isinstance(part, str)]
+    if "space" in names[:-1]:
+        return _VARIABLE
+    return _NO_DEFAULT if names[-1] == "default" else _NAME_ONE
 
 
 def _unfit_value(value: Any, depth: int) -> tuple[str, str] | None:
@@ -270,6 +296,10 @@ def _unfit_value(value: Any, depth: int) -> tuple[str, str] | None:
     return None
 
 
+def _unfit_attribute(text: str) -> tuple[str, str] | None:
+    return (SUSPECTED, _IS_SECRET + _NAME_ONE) if looks_secret(text) else _unfit_text(text, MAX_TEXT)
+
+
 def _unfit_text(text: str, limit: int) -> tuple[str, str] | None:
     if len(text) > limit:
         return "too_long", f"{len(text)} > {limit} characters"
@@ -277,6 +307,4 @@ def _unfit_text(text: str, limit: int) -> tuple[str, str] | None:
         return "nul_character", "holds a NUL character"
     if _SURROGATE.search(text):
         return "bad_unicode", "holds a lone surrogate"
-    if looks_secret(text):
-        return SUSPECTED, IS_SECRET
     return None

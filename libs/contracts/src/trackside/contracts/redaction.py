@@ -58,7 +58,9 @@ _OPTION: Final = re.compile(rf"(--[a-z0-9-]{{0,40}}?(?:{_NAMES}|token)[\"']?,?[ 
 _HEADER: Final = re.compile(rf"((?i:authorization)[\"']?\s*+:\s*+[\"']?\w++[ \t]++){_VALUE}")
 _CALLS: Final = ("passw", "passphrase", "secret", "key", "token")
 """What a text has, in some case, that calls a part of it a secret: looking for that first is faster."""
-_FIELD_ENDS: Final = tuple(f'{name}"'.encode() for name in (*_PASSWORDS, "secret", "key", "token"))
+_FIELD_NAMES: Final = tuple(name.encode() for name in (*_PASSWORDS, "secret", 'key"', 'token"'))
+_DEFAULT: Final = re.compile(r"\$\{[^}]*?:-([^}]*)\}")
+"""What a reference, or a variable of a shell, stands for where it has no value."""
 _KEY_LINE: Final = re.compile(rf"\s*+[A-Za-z0-9+/=]*+\s*+(?:{_KEY_EDGES[1]}.*)?")
 
 
@@ -82,8 +84,8 @@ def may_have_secret(octets: bytes) -> bool:
         if mark in searched:
             return True
     lowered = searched.lower()
-    for end in _FIELD_ENDS:  # noqa: SIM110 - as in looks_secret
-        if end in lowered:
+    for name in _FIELD_NAMES:  # noqa: SIM110 - as in looks_secret
+        if name in lowered:
             return True
     return False
 
@@ -94,10 +96,13 @@ def is_called_secret(name: str, text: str) -> bool:
     The name has to end with what is a secret, so `tokenizer`, `token_dropout` and `secret_share` are none.
     Its text has to be long enough, and no placeholder or path; that of a key or token has letters and digits,
     and no space, as `pad_token` and the like are words. What is no text, as `max_token: 512`, is no secret.
+    The default of a placeholder counts, as in `${PASSWORD:-hunter2}`.
     """
     kind = called(name)
-    if not kind or len(text) < _SHORTEST_TEXTS[kind] or _NO_SECRET.match(text):
+    if not kind or len(text) < _SHORTEST_TEXTS[kind]:
         return False
+    if _NO_SECRET.match(text):
+        return ":-" in text and any(is_called_secret(name, each) for each in _DEFAULT.findall(text))
     return kind == "password" or (
         not any(letter.isspace() for letter in text)
         and any(letter.isdigit() for letter in text)

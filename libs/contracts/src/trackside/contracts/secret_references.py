@@ -11,8 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from trackside.contracts.ids import Identifier, is_identifier
 
 SECRET = "secret"
-PARAMETERS = "parameters"
-"""The field of a message below which there are references."""
+_BELOW = ("parameters", "each")
+"""The fields of a message below which there are references, wherever they are."""
+_RESOLVED = ("values", "items")
+"""The fields of an event that have them for the parameters of steps."""
 
 Location = tuple[int | str, ...]
 
@@ -33,8 +35,9 @@ def is_reference(value: object) -> bool:
 
 
 def may_refer(path: Sequence[int | str]) -> bool:
-    """Returns whether the value at a path of a message may be a reference: below its `parameters`."""
-    return PARAMETERS in path[:-1]
+    """Returns whether the value at a path of a message may be a reference: a parameter, or what fills one."""
+    above = path[:-1]
+    return any(field in above for field in _BELOW) or (len(above) > 0 and above[0] in _RESOLVED)
 
 
 def references_in(parameters: Any, at: Location = ()) -> Iterator[tuple[Location, str]]:

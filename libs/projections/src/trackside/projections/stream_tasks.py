@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from trackside.contracts.redaction import REDACTED
+from trackside.domain.display.redacted import redacted_note
 from trackside.domain.table import ViewRow
 from trackside.projections.read_pool import SnapshotModels
 
@@ -49,6 +51,7 @@ _COLUMNS = (
     "tasks.ending, tasks.objective, tasks.attempts, tasks.worker_id, tasks.device_ids, tasks.unschedulable, "
     "tasks.priority, tasks.queued_at, tasks.ended_at, attempts.assigned_at, attempts.error_type, "
     "attempts.error_message, "
+    f"CASE WHEN strpos(tasks.result::text, '{REDACTED}') > 0 THEN tasks.result END AS redacted, "
     "extract(epoch FROM tasks.ended_at - attempts.assigned_at)::double precision AS took_s"
 )
 
@@ -56,7 +59,8 @@ _COLUMNS = (
 async def read_stream_tasks(models: SnapshotModels, wanted: StreamTaskFilter) -> list[ViewRow]:
     """Returns tasks with the device, the times and the error of their newest attempts.
 
-    `took_s` is from the assignment of that attempt to the end of the task, s.
+    `redacted` says where the result of a task is. `took_s` is from the assignment of that attempt to the end
+    of the task, s.
     """
     direction = "DESC" if wanted.descending else "ASC"
     order = ", ".join(f"{each} {direction} NULLS LAST" for each in TASK_SORTS[wanted.sort])
@@ -65,7 +69,8 @@ async def read_stream_tasks(models: SnapshotModels, wanted: StreamTaskFilter) ->
         "AND attempts.stream_id = tasks.stream_id AND attempts.attempt = tasks.attempts "
         f"WHERE {_WHERE} ORDER BY {order}, tasks.task_id LIMIT $6 OFFSET $7"
     )
-    return await models.fetch(statement, *_values(wanted), wanted.limit, wanted.offset)
+    rows = await models.fetch(statement, *_values(wanted), wanted.limit, wanted.offset)
+    return [row | {"redacted": redacted_note(row["redacted"])} for row in rows]
 
 
 async def count_stream_tasks(models: SnapshotModels, wanted: StreamTaskFilter) -> int:

@@ -6,7 +6,8 @@ from typing import Any
 
 from trackside.contracts.artifacts import CHECKPOINT, MAX_METADATA_BYTES
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.redaction import is_called_secret, looks_secret
+from trackside.contracts.redaction import looks_secret
+from trackside.contracts.secret_search import secrets_in
 from trackside.sdk.coded_error import CodedError
 
 FILE, RESULT = "file", "result"
@@ -35,7 +36,7 @@ def check_artifact(name: str, kind: str, metadata: Mapping[str, Any] | None) -> 
             f"{name}: the metadata have {len(text.encode()):,} bytes, more than {MAX_METADATA_BYTES:,}: "
             "save a file instead",
         )
-    if any(looks_secret(each) for each in (name, kind, text, *_texts(found))) or _calls_secret(found):
+    if any(secrets_in([name, kind, found])):
         raise SaveError(
             "secret_suspected",
             "the name, the kind or the metadata of an artifact look like a secret, which isn't repeated; "
@@ -52,20 +53,3 @@ def _check_name(what: str, text: object) -> None:
     raise SaveError(
         code, f"the {what}{shown} of an artifact is not an identifier: expected {IDENTIFIER_RULE}"
     )
-
-
-def _calls_secret(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        named = ((key, each) for key, each in value.items() if isinstance(each, str))
-        return any(is_called_secret(*each) for each in named) or any(map(_calls_secret, value.values()))
-    return isinstance(value, list) and any(map(_calls_secret, value))
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for key, each in value.items() for text in (key, *_texts(each))]
-    if isinstance(value, list):
-        return [text for each in value for text in _texts(each)]
-    return []

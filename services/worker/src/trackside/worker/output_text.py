@@ -1,9 +1,10 @@
 """Text that leaves a task: without characters that can't be stored, cut to size."""
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 
-from trackside.contracts.redaction import LineRedactor, redact
+from trackside.contracts.redaction import LineRedactor, mask_secrets, redact
 
 MAX_LINE_CHARACTERS = 8_192
 LAST_CHARACTERS = 2_048
@@ -20,12 +21,14 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\\0")
 
 
+@lru_cache(maxsize=1_024)
 def tag_text(tag: str) -> str:
     """Returns a tag as it is published: a record with one that can't be indexed would be a dead letter.
 
-    Control characters become `\\n` or `\\x1b`. A tag without characters is "(no tag)".
+    Control characters become `\\n` or `\\x1b`, what looks like a secret `[redacted]`. A tag without
+    characters is "(no tag)".
     """
-    shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], printable(tag)) or NO_TAG
+    shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], mask_secrets(printable(tag))) or NO_TAG
     if len(shown) <= MAX_TAG_CHARACTERS:
         return shown
     digest = blake2b(shown.encode(), digest_size=_DIGEST_BYTES).hexdigest()

@@ -29,7 +29,8 @@ from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatu
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
 from trackside.aggregates.pipeline.trigger_checks import trigger_problems
 from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.refusals import Problem, json_path, nearest
+from trackside.contracts.secret_search import secrets_in
 from trackside.domain import cron
 from trackside.domain.aggregate import Decided
 from trackside.domain.lookup import Lookup
@@ -215,12 +216,18 @@ def _resolved(spec: ScheduleSpec, cause: Cause) -> Json | Problem:
             raise MissingValueError(f"{reference.text}: expected {TRIGGER}.NAME")
         return step_into(dict(cause.values), reference.path[1:], TRIGGER)
 
+    if spec.on is None:
+        return spec.parameters
     try:
-        return (
-            cast(Json, resolve(parse(spec.parameters), value_of)) if spec.on is not None else spec.parameters
-        )
+        parameters = cast(Json, resolve(parse(spec.parameters), value_of))
     except MissingValueError as error:
         return Problem(code="bad_reference", path="$.name", message=str(error))
+    place = next(secrets_in({"parameters": parameters}), None)
+    if place is None:
+        return parameters
+    path = json_path(place)
+    message = f"{path} looks like a secret once it is filled in, which is not repeated"
+    return Problem(code="secret_suspected", path=path, message=message)
 
 
 def schedule_id(pipeline: DefinedPipeline, schedule: Schedule) -> str:

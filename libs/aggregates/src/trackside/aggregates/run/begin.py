@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from trackside.aggregates.run.cache import look_up
 from trackside.aggregates.run.state import Run, StepWait
@@ -31,7 +31,10 @@ from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.message import Event, Json
 from trackside.contracts.parts import Part
+from trackside.contracts.redaction import may_have_secret
+from trackside.contracts.refusals import json_path
 from trackside.contracts.resources import Needs
+from trackside.contracts.secret_search import secrets_in
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain.lookup import NO_LOOKUP, Lookup
@@ -48,6 +51,10 @@ MOST_VALUE_BYTES = MAX_BATCH_BYTES * 3 // 8
 MOST_ITEM_BYTES = MAX_BATCH_BYTES // 2
 """How much the items of a step may take, and the parameters of a task or the body of a child."""
 
+_IS_SECRET = (
+    "looks like a secret, which is not repeated; where it comes from, name one of the worker's host instead: "
+    '{"secret": "NAME"}'
+)
 _NeedsByQueue = dict[str | None, Needs]
 
 
@@ -93,8 +100,6 @@ class _Begun:
     count: int
     first: int
     """How many items have begun."""
-    new: bool = False
-    """Whether its items are expanded in this decision."""
 
 
 def begin_step(run: Run, name: str, wait: StepWait, states: States, room: Room) -> list[Event]:
@@ -111,6 +116,7 @@ def begin_step(run: Run, name: str, wait: StepWait, states: States, room: Room) 
     events: list[Event] = []
     try:
         value = _condition(run, spec, states)
+        refuse_secrets({"when": value})
         if spec.when and not value:
             return [StepSkipped(**own, by="when", expression=spec.when, value=value)]
         events.append(StepReady(**own, value=value))
@@ -134,13 +140,9 @@ def continue_step(run: Run, name: str, room: Room) -> list[Event]:
 
 
 def begin_repetition(run: Run, name: str, room: Room) -> list[Event]:
-    """Returns the task or child of a step that is repeated in the same decision."""
+    """Returns the task or child of a step that is repeated in the same decision. Raises StepFailure."""
     step = run.steps[name]
-    begun = _Begun(step.resolved or {}, None, step.count + 1, step.begun)
-    try:
-        return _items(run, name, begun, room)
-    except StepFailure:
-        return []
+    return _items(run, name, _Begun(step.resolved or {}, None, step.count + 1, step.begun), room)
 
 
 def _condition(run: Run, spec: StepSpec, states: States) -> Any:
@@ -160,6 +162,15 @@ def failed_end(own: Json, code: str, message: str, ends: dict[str, int] | None =
     return StepEnded(**own, status=StepState.FAILED, kind=code, ends=ends or {}, error=error)
 
 
+def refuse_secrets(found: Event | Json) -> None:
+    """Raises StepFailure if what is to be in the log looks like a secret with its values filled in."""
+    octets = to_json(found)
+    place = next(secrets_in(from_json(octets)), None) if may_have_secret(octets) else None
+    if place is not None:
+        message = f"{json_path(place)} {_IS_SECRET}"
+        raise StepFailure("secret_suspected", message)
+
+
 def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
     """Returns the events with which a step goes on once it is ready, as far as they are not there."""
     spec, step = run.spec_of(name), run.steps[name]
@@ -173,25 +184,28 @@ def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
         if not step.begun and items is None and has_references(run, name):
             values, sources = _values(run, name, states, room.lookup.find)
             events.append(StepResolved(**own, values=values, sources=sources))
+            refuse_secrets(events[-1])
             room.bytes -= len(to_json(values))
     count = step.count if step.state is not StepState.PENDING or step.again is not None else 1
     if spec.each is not None and items is None:
         items = _expanded(run, name, values)
         events.append(StepExpanded(**own, items=items))
+        refuse_secrets(events[-1])
         room.bytes -= len(to_json(items))
         count = len(items)
     room.events -= len(events)
     if spec.cache is not None and not step.cache_parts:
+        task = _task(run, name, 0, values, None, {})
+        refuse_secrets(task)
         if step.state is StepState.PENDING:
             return events  # its age limit counts from when it is ready, by the clock of the log
-        found = look_up(run, name, _task(run, name, 0, values, None, {}), room.lookup)
+        found = look_up(run, name, task, room.lookup)
         room.events -= len(found)
         room.bytes -= sum(len(to_json(event)) for event in found)
         events += found
         if not found or not isinstance(found[-1], StepCacheMissed):
             return events
-    begun = _Begun(values, items, count, step.begun, new=step.items is not items)
-    return events + _items(run, name, begun, room)
+    return events + _items(run, name, _Begun(values, items, count, step.begun), room)
 
 
 def _gate(spec: StepSpec, own: Json) -> list[Event]:
@@ -225,24 +239,27 @@ def _expanded(run: Run, name: str, values: Json) -> list[Any]:
 def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
     """Returns the tasks or children of the next items, as many as there is room for.
 
-    Items that are new are all made: one that lacks what the step refers to fails it before any begins.
+    Before the first one begins all are made: one that can't be fails the step, which it may not do later.
     """
     step = run.steps[name]
+    is_first = begun.first == 0 or begun.items is None
     todo = begun.count if step.again is None else len(step.again)
     wanted = min(todo - begun.first, run.at_once(name) - len(step.open), room.items)
     needs: _NeedsByQueue = {}
     events: list[Event] = []
-    for position in range(begun.first, todo if begun.new else begun.first + wanted):
+    for position in range(begun.first, todo if is_first else begun.first + wanted):
         index = position if step.again is None else step.again[position]
         item = None if begun.items is None else begun.items[index]
         event = _submitted(run, name, index, begun.values, item, needs)
         size = _size_of(event)
+        if is_first:
+            refuse_secrets({"spec": event.body} if isinstance(event, ChildRequested) else event)
         if len(events) < wanted and not (events and room.is_full):
             room.bytes -= size
             room.events -= 1
             room.items -= 1
             events.append(event)
-        elif not begun.new:
+        elif not is_first:
             break
     return events
 

@@ -23,6 +23,7 @@ from trackside.contracts.fleet import CHECK_ARTIFACTS
 from trackside.contracts.message import Event, Json
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs, Resources
+from trackside.contracts.secret_search import without_secrets
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.lookup import Lookup
 from trackside.domain.pipelines.canonical import canonical_digest, canonical_json
@@ -150,7 +151,8 @@ def look_up(run: Run, name: str, task: TaskSubmitted, lookup: Lookup) -> list[Ev
     if check is not None and check.missing:
         return [StepCacheMissed(**own, nearest=entry, reason="artifacts_missing")]
     artifacts = {saved: cached_artifact(it) for saved, it in output.artifacts.items()}
-    return [StepCacheHit(**own, found=entry, result=output.result, artifacts=artifacts)]
+    result = without_secrets(output.result)  # an earlier release may have seen less in it
+    return [StepCacheHit(**own, found=entry, result=result, artifacts=artifacts)]
 
 
 def _checked(young: list[tuple[Run, CacheEntry]], check: ArtifactCheck) -> tuple[Run, CacheEntry]:

@@ -6,10 +6,12 @@ from typing import Any
 
 from trackside.aggregates.run.begin import (
     Room,
+    StepFailure,
     begin_repetition,
     begin_step,
     continue_step,
     failed_end,
+    refuse_secrets,
 )
 from trackside.aggregates.run.evolve import end_of
 from trackside.aggregates.run.messages import RunArchived, RunEnded, RunStatus, RunTimeLimitReached
@@ -138,7 +140,11 @@ def _after_items(run: Run, name: str, room: Room) -> list[Event]:
     if isinstance(decided, StepRepeated):
         if run.status is not RunStatus.RUNNING:
             return []
-        return [decided, *begin_repetition(run, name, room)]
+        try:
+            return [decided, *begin_repetition(run, name, room)]
+        except StepFailure as failure:
+            own: Json = {"step": name, "generation": step.generation}
+            decided = failed_end(own, failure.code, str(failure), step.ends)
     events: list[Event] = [decided]
     room.events -= 1
     state = decided.status
@@ -166,6 +172,7 @@ def _end_of_step(run: Run, name: str) -> StepEnded | StepRepeated:
             (state,) = possible
         elif spec.repeat is not None:
             value = evaluate(spec.repeat.until, RunNames(run, {}, _last(step)))
+            refuse_secrets({"until": value})
             if not value and run.stopping:
                 return StepEnded(**own, status=StepState.ABORTED, ends=ends, value=value)
             if not value and step.count < spec.repeat.times:
@@ -176,12 +183,13 @@ def _end_of_step(run: Run, name: str) -> StepEnded | StepRepeated:
             state = StepState.SUCCEEDED
         else:
             value = evaluate(spec.collect, RunNames(run, {}, _counts(step)))
+            refuse_secrets({"collect": value})
             worst = worst_end(step)
             failed = StepState.FAILED if worst is StepState.SUCCEEDED else worst
             state = StepState.SUCCEEDED if value else failed
     except MissingValueError as error:
         return failed_end(own, "ref_error", str(error), ends)
-    except ExpressionError as error:
+    except (ExpressionError, StepFailure) as error:
         return failed_end(own, error.code, str(error), ends)
     kind = step.kind if state is not StepState.SUCCEEDED else ""
     return StepEnded(**own, status=state, kind=kind, ends=ends, value=value)

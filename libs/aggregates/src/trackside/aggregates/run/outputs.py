@@ -9,13 +9,17 @@ from trackside.aggregates.run.state import Run, StepOutput
 from trackside.aggregates.run.values import value_of
 from trackside.contracts.artifacts import MODEL
 from trackside.contracts.message import Json
+from trackside.contracts.secret_search import without_secrets
 from trackside.domain.pipelines.definition import CHILD, kind_of
 from trackside.domain.pipelines.references import MissingValueError, resolve
 from trackside.domain.trained_models import MAX_MODELS, TRAINED_MODELS, models_of_child, trained_model
 
 
 def outputs_of(run: Run) -> Json:
-    """Returns the outputs of a run that is over, as far as they have a value and are not too large."""
+    """Returns the outputs of a run that is over, as far as they have a value and are not too large.
+
+    What looks like a secret in them is redacted.
+    """
     found: Json = {}
     left = MOST_VALUE_BYTES
     for name, tree in run.spec.outputs.items():
@@ -25,7 +29,7 @@ def outputs_of(run: Run) -> Json:
             continue
         left -= len(to_json(value))
         if left >= 0:
-            found[name] = value
+            found[name] = without_secrets(value, name)
     return found
 
 

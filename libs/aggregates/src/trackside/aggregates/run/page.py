@@ -1,8 +1,9 @@
 """Facts and tables of a run's page, from its rows. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from trackside.aggregates.run.step_messages import FAILURES
+from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.text import Column, TextTable, as_text, duration, one_line
 from trackside.domain.table import ViewRow
 
@@ -65,8 +66,16 @@ def _form(gate: ViewRow) -> str:
     )
 
 
-def step_table(steps: Sequence[ViewRow]) -> TextTable:
-    """Returns the table of steps; columns that none of them has a value for are left out."""
+def notes_of(tasks: Iterable[ViewRow]) -> dict[str, str]:
+    """Returns what is said of steps with tasks whose results are redacted, by the step."""
+    return {task["name"]: note for task in tasks if (note := redacted_note(task["result"]))}
+
+
+def step_table(steps: Sequence[ViewRow], notes: Mapping[str, str]) -> TextTable:
+    """Returns the table of steps; columns that none of them has a value for are left out.
+
+    `notes` are said of steps that there is no more to say of.
+    """
     columns = [
         Column("step", keep=True),
         Column("runs", optional=True),
@@ -77,13 +86,13 @@ def step_table(steps: Sequence[ViewRow]) -> TextTable:
         Column("parameters"),
         Column("why", keep=True),
     ]
-    rows = [_step_cells(step) for step in steps]
+    rows = [_step_cells(step, notes) for step in steps]
     empty = {at for at in (3, 6, 7) if not any(row[at] for row in rows)}
     kept = [at for at in range(len(columns)) if at not in empty]
     return TextTable([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
 
 
-def _step_cells(step: ViewRow) -> list[object]:
+def _step_cells(step: ViewRow, notes: Mapping[str, str]) -> list[object]:
     several = step["items"] > 1 or len(step["ends"]) > 1
     waited = None if step["waited_s"] is None else duration(step["waited_s"])
     return [
@@ -94,7 +103,7 @@ def _step_cells(step: ViewRow) -> list[object]:
         waited,
         duration(step["took_s"]),
         short_values(step["parameters"]),
-        why(step),
+        why(step) or notes.get(step["step"], ""),
     ]
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trackside.aggregates.run.page import facts, gate_table, short_values, step_table, why
+from trackside.aggregates.run.page import facts, gate_table, notes_of, short_values, step_table, why
 from trackside.aggregates.run.state import CHECK
 from trackside.aggregates.run.step_messages import FAILURES
 from trackside.contracts.ids import without_generation
@@ -37,7 +37,7 @@ def report_page(row: ViewRow, rows: QueriedRows) -> Page:
         reasons.append(("", f"and {len(failed) - MOST_FAILED} more"))
     results = {name: _result(tasks) for name, tasks in by_step.items()}
     results |= {gate["step"]: gate["inputs"] for gate in rows[GATES] if gate["decided_at"]}
-    tables = [_with_results(step_table(rows[STEPS]), results)]
+    tables = [_with_results(step_table(rows[STEPS], notes_of(rows[TASKS])), results)]
     tables += [gate_table(rows[GATES])] if rows[GATES] else []
     tables += [_child_table(rows[CHILDREN])] if rows[CHILDREN] else []
     return Page([*facts(row, rows[GATES]), *reasons], tables)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from trackside.aggregates.run.critical_path import critical_path, path_text
 from trackside.aggregates.run.listing import RunListing
 from trackside.aggregates.run.messages import RunStatus
-from trackside.aggregates.run.page import cut, facts, gate_table, step_table
+from trackside.aggregates.run.page import cut, facts, gate_table, notes_of, step_table
 from trackside.aggregates.run.report import GATES, STEPS, report_page, report_sections
 from trackside.aggregates.run.state import WORKING, Run
 from trackside.aggregates.run.step_display import progress_of
@@ -15,6 +15,7 @@ from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.ids import GENERATION_PATTERN
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display import task_rows, task_state
+from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.short_text import named_values
@@ -37,6 +38,7 @@ from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
 FAILED_TASKS, FAILED_ATTEMPTS = "failed_tasks", "failed_attempts"
+REDACTED_RESULTS = "redacted_results"
 MOST_DETAILS = 50
 """How long the details of a step are, in characters."""
 SHOWN_STEPS = 12
@@ -74,11 +76,13 @@ class RunView(RunListing, View[Run]):
         GATES: "SELECT * FROM gates WHERE run_id = $1 ORDER BY opened_at, step",
         FAILED_TASKS: " ".join((_READY, "SELECT tasks.*", _FAILED)),
         FAILED_ATTEMPTS: " ".join((_READY, "SELECT attempts.*", _FAILED)),
+        REDACTED_RESULTS: "SELECT DISTINCT ON (name) name, result FROM tasks WHERE stream_id = $1 "
+        "AND strpos(result::text, '[redacted]') > 0 ORDER BY name, queued_at DESC",
         PICTURE: "SELECT steps.step AS name, steps.what, steps.state, run_nodes.color, steps.needs, "
         "steps.took_s FROM steps JOIN run_nodes ON run_nodes.run_id = steps.run_id "
         "AND run_nodes.id = steps.step WHERE steps.run_id = $1 ORDER BY steps.number",
     }
-    page_queries = (STEPS, GATES, FAILED_TASKS, FAILED_ATTEMPTS, CHILDREN)
+    page_queries = (STEPS, GATES, FAILED_TASKS, FAILED_ATTEMPTS, REDACTED_RESULTS, CHILDREN)
     report_queries = (STEPS, GATES, TASKS, LAST_ATTEMPTS, CHILDREN, PICTURE)
     list_query = STEPS
     statuses = tuple(StepState)
@@ -108,7 +112,7 @@ class RunView(RunListing, View[Run]):
 
     def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
         """Returns its steps with their times and parameters, its gates, and the tasks that did not finish."""
-        tables = [step_table(rows[STEPS])]
+        tables = [step_table(rows[STEPS], notes_of(rows[REDACTED_RESULTS]))]
         if rows[GATES]:
             tables.append(gate_table(rows[GATES]))
         if rows[FAILED_TASKS]:
@@ -188,6 +192,10 @@ class RunView(RunListing, View[Run]):
                 why = task_state.why(unfinished[name])
             why = why or (step.kind if step.kind != step.state.value else "")
             lines.append(f"  {name} {step.state.value}" + (f": {printable(why)}" if why else ""))
+        for name, step in run.steps.items():
+            notes = (redacted_note(output.result) for output in step.outputs.values())
+            if note := next(filter(None, notes), ""):
+                lines.append(f"  {name} {step.state.value}: {note}")
         if len(bad) > SHOWN_FAILED:
             more = len(bad) - SHOWN_FAILED
             lines.append(f"  and {more} more; `trackside show {stream.stream_id}` has all")

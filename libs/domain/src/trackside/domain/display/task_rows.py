@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.text import Column, TextTable
 from trackside.domain.table import ViewRow
 
@@ -75,7 +76,7 @@ def task_table(tasks: Iterable[ViewRow], attempts: Mapping[str, ViewRow], stream
                 task["attempts"],
                 task["ending"],
                 task["objective"],
-                error_of(attempt) or task["unschedulable"],
+                error_of(attempt) or task["unschedulable"] or redacted_note(task["result"]),
             ]
         )
     return TextTable(columns, rows)

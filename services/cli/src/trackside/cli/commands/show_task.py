@@ -5,6 +5,7 @@ from trackside.cli.commands import task_now
 from trackside.cli.render import screen
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.contracts.memory import shown
+from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.task_rows import device_of
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, duration
@@ -68,6 +69,7 @@ def _facts(task: ViewRow) -> list[tuple[str, object]]:
     named = ("task_id", "stream_id", "task_type", "state", "ending", "objective")
     facts = [(name, task[name]) for name in named]
     facts.append(("result", task_now.result_text(task["result"])))
+    facts += [("redacted", note)] if (note := redacted_note(task["result"])) else []
     facts += [("unschedulable", task["unschedulable"])] if task["unschedulable"] else []
     return [*facts, ("asks for", _asked(task))]
 

@@ -2,9 +2,9 @@
 
 import json
 
-from trackside.contracts.redaction import has_secret, is_called_secret, looks_secret, may_have_secret
+from trackside.contracts.redaction import has_secret, looks_secret, may_have_secret
 from trackside.contracts.refusals import json_path
-from trackside.contracts.secret_references import is_reference, may_refer
+from trackside.contracts.secret_search import secrets_in
 from trackside.eventlog.log import Entry
 
 
@@ -22,26 +22,8 @@ def secret_field(entry: Entry) -> str | None:
     if entry.value is None or not may_have_secret(entry.value):
         return None
     try:
-        return _field_of(json.loads(entry.value))
+        found = next(secrets_in(json.loads(entry.value)), None)
     except (ValueError, RecursionError):  # of a client: it is refused, or a dead letter
         text = entry.value.decode("utf-8", "replace")
         return "$ (no JSON)" if has_secret(text) else None
-
-
-def _field_of(body: object) -> str | None:
-    pending: list[tuple[tuple[int | str, ...], object]] = [((), body)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, str) and (looks_secret(value) or _is_called(path, value)):
-            return json_path(path)
-        if isinstance(value, dict) and not (is_reference(value) and may_refer(path)):
-            if any(looks_secret(name) for name in value):
-                return f"{json_path(path)}.(a key)"
-            pending.extend(((*path, name), inner) for name, inner in value.items())
-        elif isinstance(value, list):
-            pending.extend(((*path, at), inner) for at, inner in enumerate(value))
-    return None
-
-
-def _is_called(path: tuple[int | str, ...], text: str) -> bool:
-    return bool(path) and isinstance(path[-1], str) and is_called_secret(path[-1], text)
+    return None if found is None else json_path(found)

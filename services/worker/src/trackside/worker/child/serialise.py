@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from trackside.contracts.redaction import REDACTED, is_called_secret
+from trackside.contracts.secret_search import name_within
 from trackside.contracts.tasks import MAX_RESULT_BYTES
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.coded_error import CodedError
@@ -39,13 +40,14 @@ def to_plain_json(returned: Any) -> dict[str, Any]:
     return plain
 
 
-def _plain(value: Any, path: str, depth: int) -> Any:
+def _plain(value: Any, path: str, depth: int, name: str = "") -> Any:
+    """Returns a value that is called `name` as plain JSON."""
     if depth == 0:
         raise UnreportableError(f"{path}: nested deeper than {MAX_DEPTH}")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return mask_secrets(printable(value))
+        return REDACTED if is_called_secret(name, value) else mask_secrets(printable(value))
     if isinstance(value, int):
         if abs(value) >= 2**63:
             raise UnreportableError(f"{path}: integers end at 2^63")
@@ -53,20 +55,17 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _null_for(value, path)
     if isinstance(value, Mapping):
-        return {_key(key, path): _item(key, item, f"{path}.{key}", depth - 1) for key, item in value.items()}
+        return {
+            _key(key, path): _plain(item, f"{path}.{key}", depth - 1, name_within(value, str(key), name))
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{at}]", depth - 1) for at, item in enumerate(value)]
+        return [_plain(item, f"{path}[{at}]", depth - 1, name) for at, item in enumerate(value)]
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number of numpy or torch
         return _plain(value.item(), path, depth - 1)
     raise UnreportableError(
         f"{path}: {type(value).__name__} is not JSON; return numbers, texts, lists or dicts"
     )
-
-
-def _item(key: Any, item: Any, path: str, depth: int) -> Any:
-    if isinstance(item, str) and is_called_secret(str(key), item):
-        return REDACTED
-    return _plain(item, path, depth)
 
 
 def _null_for(value: float, path: str) -> None:

@@ -12,6 +12,7 @@ from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, Ta
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Event
 from trackside.contracts.redaction import redact
+from trackside.contracts.secret_search import without_secrets
 from trackside.contracts.summaries import ItemArtifact
 from trackside.contracts.tasks import (
     AttemptAdopted,
@@ -231,14 +232,14 @@ class Reporter:
 
     def ready(self, number: int, detail: Mapping[str, Any]) -> None:
         """Reports that a service serves, or that what it says of that has changed."""
-        fields = {"incarnation": self._entry.owner, "number": number, "detail": dict(detail)}
+        fields = {"incarnation": self._entry.owner, "number": number, "detail": without_secrets(detail)}
         self._event(TaskReady(**self._token, **fields))
 
     def acknowledged(self, number: int, ok: bool, detail: Mapping[str, Any], cause: str) -> None:
         """Reports what a task says of an instruction; `cause` is that of the command that gave it."""
-        fields = {"incarnation": self._entry.owner, "number": number, "ok": ok, "detail": dict(detail)}
+        fields = {"incarnation": self._entry.owner, "number": number, "ok": ok}
         before, self.cause = self.cause, cause or self.cause
-        self._event(InstructionAcknowledged(**self._token, **fields))
+        self._event(InstructionAcknowledged(**self._token, **fields, detail=without_secrets(detail)))
         self.cause = before
 
     def status(self, status: TaskStatus) -> None:

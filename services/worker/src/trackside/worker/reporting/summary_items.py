@@ -5,6 +5,7 @@ from typing import Any
 
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.redaction import redact
+from trackside.contracts.secret_search import without_secrets
 from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
 from trackside.worker.output_text import tag_text
 from trackside.worker.report_messages import SummaryValueReport
@@ -45,7 +46,7 @@ class ItemBatch:
 
     def add(self, report: SummaryValueReport, artifact: ItemArtifact | None) -> None:
         """Takes a value, and where its bytes are if it has any."""
-        body = _redacted(report.body) if report.kind in _WRITTEN_BY_PEOPLE else report.body
+        body = without_secrets(_redacted(report.body)) if report.kind in _WRITTEN_BY_PEOPLE else report.body
         item = ReportedItem(
             kind=report.kind,
             tag=tag_text(report.tag),

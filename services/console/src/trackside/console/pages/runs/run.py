@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackside.aggregates.run.page import facts, why
+from trackside.aggregates.run.page import facts, notes_of, why
 from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import StepState
 from trackside.console.commands.run_actions import gate_actions, item_actions, step_actions
@@ -64,7 +64,7 @@ async def run(request: PageRequest, row: ViewRow) -> Shown:
 
 
 async def _reasons(models: SnapshotModels, run_id: str) -> dict[str, str]:
-    """Returns why tasks of steps did not finish, by the step: the error of its newest task."""
+    """Returns why tasks of steps did not finish, or where their results are redacted, by the step."""
     tasks = await models.rows("run.failed_tasks", run_id)
     attempts = {each["task_id"]: each for each in await models.rows("run.failed_attempts", run_id)}
     found: dict[str, str] = {}
@@ -72,7 +72,7 @@ async def _reasons(models: SnapshotModels, run_id: str) -> dict[str, str]:
         attempt = attempts.get(task["task_id"]) or {}
         error = attempt.get("error_message") or task["stop_reason"] or str(task["ending"])
         found.setdefault(task["name"], error)
-    return found
+    return notes_of(await models.rows("run.redacted_results", run_id)) | found
 
 
 def _step_filter(request: PageRequest) -> StepFilter:

@@ -6,6 +6,7 @@ from trackside.aggregates.batch.messages import StopTasks
 from trackside.aggregates.search.messages import StopTrial
 from trackside.console.commands.forms import Form
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
+from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.text import duration
 from trackside.domain.table import ViewRow
 from trackside.projections.reads import row_of_stream
@@ -49,7 +50,9 @@ async def task(request: PageRequest) -> Shown:
 
 def _facts(row: ViewRow) -> list[tuple[str, Any]]:
     facts = [(name, row[name]) for name in ("task_type", "queue", "priority", "state", "ending", "objective")]
-    facts += [("result", row["result"]), ("queued", row["queued_at"]), ("ended", row["ended_at"])]
+    facts += [("result", row["result"])]
+    facts += [("redacted", note)] if (note := redacted_note(row["result"])) else []
+    facts += [("queued", row["queued_at"]), ("ended", row["ended_at"])]
     facts += [("runs at most", duration(row["run_timeout_s"]))] if row["run_timeout_s"] else []
     return facts
 
