@@ -78,7 +78,7 @@ PIECES: tuple[Piece, ...] = (
     _integration("replay", 1.5, "replay", "verify"),
     _integration("worker", 1.5, "worker"),
     _integration("services", 2, "dispatcher", "scheduler", "rights", "incremental", "artifacts"),
-    _integration("commands", 1.5, "cli", "console", "sdk", "publish", "telemetry"),
+    _integration("commands", 2.5, "cli", "console", "sdk", "publish", "telemetry"),
     _integration("embedded", 3, "embedded", "eventlog"),
     Piece("forged-records", 1, ("tests/e2e/test_forged_records.py",), workers=1),
     _e2e("clones", 3.5, "clone", "wheel", "demo"),

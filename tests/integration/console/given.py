@@ -67,6 +67,10 @@ class Browser:
             shown, values = await self.pages.shown(path, QueryParams(query), self.user)
         return self.pages.rendered(shown, values)
 
+    def close(self) -> None:
+        """Drops the connections of this event loop: they are of no use in the next one."""
+        self._pool.close()
+
     @asynccontextmanager
     async def client(self, others: Callable[[FastAPI, Pages], None]) -> AsyncIterator[httpx2.AsyncClient]:
         """Yields a client of the application with the routes that `others` adds, as this user."""

@@ -34,6 +34,17 @@ async def test_jobs_tags_and_curves_are_read_over_http(site: Site) -> None:
     assert [each["job_id"] for each in both[1]["curves"]] == ["s.2", "s.1"]
 
 
+async def test_a_job_whose_times_are_no_dates_is_listed_with_the_others(site: Site) -> None:
+    """A wall time of 5e11 s in one event file."""
+    far = points("far", "loss", [1.0, 0.5])
+    series = [each.model_copy(update={"times_ms": [500_000_000_000_000, 2**63 - 1]}) for each in far.series]
+    await site.rows.write(far.model_copy(update={"series": series}), points("near", "loss", [1.0]))
+    status, listed = await site.get("/summaries/jobs")
+    assert (status, {job["job_id"] for job in listed["jobs"]}) == (200, {"far", "near"})
+    status, curves = await site.get("/summaries/jobs/far/scalars", tag="loss", axis="wall")
+    assert (status, curves["curves"][0]["values"]) == (200, [1.0, 0.5])
+
+
 async def test_values_of_other_kinds_are_read_over_http(site: Site) -> None:
     """S14, S21."""
     graph = Graph([GraphNode("layer/weight", "Op", [], []), GraphNode("layer/bias", "Op", [], [])])

@@ -96,6 +96,7 @@ async def create_views(connection: Connection, schema: str) -> None:
     for view in reversed(found):
         await connection.execute(f"DROP VIEW IF EXISTS dashboards.{view.name} CASCADE")
     await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
+    await connection.execute(sql("queries", "create_time_of"))
     for view in found:
         await connection.execute(f"CREATE VIEW dashboards.{view.name} AS\n{view.statement}")
     await _record(connection, 0, "views", "".join(view.statement for view in found))

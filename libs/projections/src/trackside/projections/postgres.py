@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from asyncpg import connect_utils
 
 from trackside.domain.table import RowValues, Table
+from trackside.projections.read_times import with_any_time
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 T = TypeVar("T")
@@ -106,7 +107,8 @@ async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
     """
     settings = {**(_SETTINGS if limited else {"application_name": "trackside"}), "search_path": schema}
     try:
-        return await asyncpg.connect(dsn, timeout=CONNECT_LIMIT_S, server_settings=settings)
+        connection = await asyncpg.connect(dsn, timeout=CONNECT_LIMIT_S, server_settings=settings)
+        return cast(Connection, await with_any_time(connection, CONNECT_LIMIT_S))
     except asyncpg.InvalidCatalogNameError as error:
         raise PostgresGoneError(f"{address_of(dsn)}: {error}; create the database") from error
     except Exception as error:

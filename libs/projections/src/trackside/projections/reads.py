@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trackside.aggregates.listings import LISTINGS, view_of
 from trackside.domain.display.listing import StreamListing
+from trackside.domain.display.times import Time
 from trackside.domain.table import ViewRow
 from trackside.projections.postgres import Connection, Database
 
@@ -188,7 +188,7 @@ async def queried_rows(
 
 def json_row(row: ViewRow) -> ViewRow:
     """Returns a row with its times in RFC 3339, to be written as JSON."""
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+    return {name: value.isoformat() if isinstance(value, Time) else value for name, value in row.items()}
 
 
 def statement_of(query: str) -> str:

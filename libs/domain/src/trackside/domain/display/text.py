@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))} | {9: "\\t"}
+_LONGEST_S = 1e12
+"""A longer duration, or one that is no number, is shown as its seconds."""
 MAX_INNER_TEXT = 60
 """How many characters of a list or an object within another value are shown."""
 
@@ -74,9 +76,11 @@ def counted(count: int, what: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Returns a duration as text: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    """Returns a duration as text: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`, `inf s`."""
     if seconds is None:
         return "-"
+    if not abs(seconds) < _LONGEST_S:
+        return f"{number(seconds)} s"
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

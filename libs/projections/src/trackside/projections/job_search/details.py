@@ -3,10 +3,10 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from trackside.domain.display.times import time_of_ms
 from trackside.domain.table import ViewRow
 from trackside.projections.job_search.expressions import FieldName
 from trackside.projections.job_search.fields import FIELDS
@@ -63,14 +63,11 @@ def _parsed(value: str | None) -> dict[str, Any]:
 
 
 def _shown(value: Any, column: str) -> Any:
-    """Returns a value as JSON has it, or a datetime."""
+    """Returns a value as JSON has it, or a time."""
     if isinstance(value, int) and column == "time":
-        return _EPOCH + timedelta(milliseconds=value)
+        return time_of_ms(value)
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@
 SELECT
     name, version, kind, uri, sha256, size_bytes, media_type, step,
     stream_id || '/' || task_id || '/' || name || '@' || version AS source,
-    to_timestamp(saved_ms / 1000.0) AS saved_at
+    time_of(saved_ms) AS saved_at
 FROM artifacts
 WHERE task_id = $1
 ORDER BY log_partition, log_offset

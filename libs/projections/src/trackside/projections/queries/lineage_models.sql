@@ -2,7 +2,7 @@
 SELECT
     model_versions.model_id, model_versions.version, model_versions.stage, model_versions.sha256,
     model_versions.framework, model_versions.format, model_versions.metrics,
-    to_timestamp(model_versions.published_ms / 1000.0) AS published_at
+    time_of(model_versions.published_ms) AS published_at
 FROM model_versions
 WHERE model_versions.task_id = $1
     OR model_versions.sha256 IN (SELECT artifacts.sha256 FROM artifacts WHERE artifacts.task_id = $1)

@@ -40,7 +40,7 @@ async def read_jobs(
     """
     rows = await models.fetch(
         "SELECT briefs.job_id, briefs.stream_id, briefs.points, briefs.items, briefs.last_step, "  # noqa: S608
-        f"to_timestamp(briefs.last_ms / 1000.0) AS last_at FROM summary_briefs AS briefs WHERE {_CONDITION} "
+        f"time_of(briefs.last_ms) AS last_at FROM summary_briefs AS briefs WHERE {_CONDITION} "
         "ORDER BY briefs.last_ms DESC, briefs.job_id LIMIT $3 OFFSET $4",
         *(stream_id, text, limit, offset),
     )

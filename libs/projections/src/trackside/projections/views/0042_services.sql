@@ -8,11 +8,11 @@ SELECT
         WHEN ready_ms IS NULL THEN 'starting'
         ELSE 'ready'
     END AS state,
-    to_timestamp(ready_ms / 1000.0) AS ready_since, ready AS detail,
-    to_timestamp(not_before_ms / 1000.0) AS not_before,
+    time_of(ready_ms) AS ready_since, ready AS detail,
+    time_of(not_before_ms) AS not_before,
     attempts, attempts - 1 AS restarts, worker_id, device_ids,
     instruction_number, instruction_body, acknowledged_number, acknowledged_ok, acknowledged_detail,
-    unschedulable, stop_reason, to_timestamp(queued_ms / 1000.0) AS queued_at,
-    to_timestamp(ended_ms / 1000.0) AS ended_at
+    unschedulable, stop_reason, time_of(queued_ms) AS queued_at,
+    time_of(ended_ms) AS ended_at
 FROM tasks
 WHERE service

@@ -45,8 +45,9 @@ ranked AS (
 learned AS (
     SELECT
         task_type,
-        trunc(max(peak_memory_bytes) FILTER (WHERE by_memory <= 20) * 1.1::float8)::bigint AS memory_bytes,
-        trunc(max(peak_cuda_memory_bytes) FILTER (WHERE by_cuda <= 20) * 1.1::float8)::bigint AS cuda_memory_bytes
+        least(trunc(max(peak_memory_bytes) FILTER (WHERE by_memory <= 20) * 1.1::float8), 9e18)::bigint AS memory_bytes,
+        least(trunc(max(peak_cuda_memory_bytes) FILTER (WHERE by_cuda <= 20) * 1.1::float8), 9e18)::bigint
+            AS cuda_memory_bytes
     FROM ranked
     GROUP BY task_type
 )

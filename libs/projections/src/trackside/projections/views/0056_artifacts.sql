@@ -5,8 +5,8 @@ SELECT
     artifacts.media_type, artifacts.step, artifacts.metadata,
     artifacts.stream_id || '/' || artifacts.task_id || '/' || artifacts.name || '@' || artifacts.version AS source,
     artifacts.log_partition, artifacts.log_offset,
-    to_timestamp(artifacts.saved_ms / 1000.0) AS saved_at,
-    to_timestamp(forgotten.first_ms / 1000.0) AS forgotten_at
+    time_of(artifacts.saved_ms) AS saved_at,
+    time_of(forgotten.first_ms) AS forgotten_at
 FROM artifacts
 LEFT JOIN LATERAL (
     SELECT min(forgotten_artifacts.forgotten_ms) AS first_ms

@@ -1,5 +1,5 @@
 -- What tasks were given: inputs, and checkpoints to begin with.
 SELECT
     stream_id, task_id, use, name, uri, sha256, size_bytes, media_type, source, credential, step,
-    to_timestamp(submitted_ms / 1000.0) AS submitted_at
+    time_of(submitted_ms) AS submitted_at
 FROM artifact_uses

@@ -17,10 +17,10 @@ SELECT
     coalesce(running.task_ids, '{}') AS task_ids,
     running.task_ids[1] AS task_id, running.stream_ids[1] AS stream_id, running.trials[1] AS trial,
     running.states[1] AS task_state, running.statuses[1] AS attempt_status,
-    to_timestamp(running.assigned[1] / 1000.0) AS since,
+    time_of(running.assigned[1]) AS since,
     coalesce(twins.names, '{}') AS shared_with, workers.memory_pool,
     drained.since_ms IS NOT NULL AS draining, drained.reason AS drain_reason,
-    to_timestamp(drained.since_ms / 1000.0) AS drained_at
+    time_of(drained.since_ms) AS drained_at
 FROM devices
 JOIN workers ON workers.worker_id = devices.worker_id
 LEFT JOIN LATERAL (

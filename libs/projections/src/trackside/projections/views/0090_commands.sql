@@ -1,5 +1,5 @@
 SELECT
     stream_id, command_id, command_type, status, code, path, message, publications, publisher,
-    to_timestamp(received_ms / 1000.0) AS received_at,
-    to_timestamp(answered_ms / 1000.0) AS answered_at
+    time_of(received_ms) AS received_at,
+    time_of(answered_ms) AS answered_at
 FROM commands

@@ -5,7 +5,7 @@
 SELECT
     metric_series.stream_id, metric_series.task_id, metric_series.attempt, metric_series.tag,
     metric_points.step, metric_points.value,
-    to_timestamp(metric_points.wall_time_ms / 1000.0::float8) AS wall_time,
+    time_of(metric_points.wall_time_ms) AS wall_time,
     metric_series.tag LIKE 'system/%' OR again.step IS NULL OR metric_points.step < again.step AS counts,
     (ARRAY['nan', 'inf', '-inf'])[metric_points.non_finite] AS non_finite, metric_points.wall_time_ms
 FROM metric_series

@@ -5,8 +5,8 @@ SELECT
     metric_series.stream_id, metric_series.task_id, metric_series.attempt, metric_series.tag, buckets.bucket,
     buckets.first_step, buckets.last_step, nullif(buckets.first_point[2], 'NaN') AS first_value,
     nullif(buckets.last_point[2], 'NaN') AS last_value, buckets.min_value, buckets.max_value, buckets.points,
-    buckets.non_finite, to_timestamp(buckets.first_ms / 1000.0) AS first_at,
-    to_timestamp(buckets.last_ms / 1000.0) AS last_at
+    buckets.non_finite, time_of(buckets.first_ms) AS first_at,
+    time_of(buckets.last_ms) AS last_at
 FROM metric_series
 JOIN metric_totals ON metric_totals.series = metric_series.series
 CROSS JOIN LATERAL (

@@ -1,2 +1,2 @@
-SELECT name, to_timestamp(failed_ms / 1000.0) AS failed_at, failures, error
+SELECT name, time_of(failed_ms) AS failed_at, failures, error
 FROM updater_failures

@@ -5,5 +5,5 @@ SELECT
     needs,
     reason,
     command_id,
-    to_timestamp(skipped_ms / 1000.0) AS skipped_at
+    time_of(skipped_ms) AS skipped_at
 FROM skipped_records

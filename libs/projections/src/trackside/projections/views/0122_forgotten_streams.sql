@@ -1,7 +1,7 @@
 SELECT
     stream_id,
     log_offset,
-    to_timestamp(forgotten_ms / 1000.0) AS forgotten_at,
+    time_of(forgotten_ms) AS forgotten_at,
     reason,
     kind,
     status,
@@ -9,6 +9,6 @@ SELECT
     ended,
     total,
     ends,
-    to_timestamp(started_ms / 1000.0) AS started_at,
-    to_timestamp(ended_ms / 1000.0) AS ended_at
+    time_of(started_ms) AS started_at,
+    time_of(ended_ms) AS ended_at
 FROM forgotten_streams

@@ -1,7 +1,6 @@
 """Writes a report as one HTML file: without scripts or external resources, with all text escaped."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from html import escape
 
 from trackside.cli.render.history_chart import history_svg
@@ -10,6 +9,7 @@ from trackside.cli.render.run_layout import DrawnStep
 from trackside.cli.render.run_pictures import graph_svg
 from trackside.domain.display.report import CellValue, FinishedTask, ReportSection
 from trackside.domain.display.text import as_text, duration, number
+from trackside.domain.display.times import Time
 from trackside.domain.table import ViewRow
 
 _STYLE = """
@@ -66,7 +66,7 @@ def _beginning(report: StreamReport) -> Iterator[str]:
 
 
 def _cell_text(value: object) -> str:
-    return _time(value) if isinstance(value, datetime) else as_text(value)
+    return _time(value) if isinstance(value, Time) else as_text(value)
 
 
 def _drawn(node: ViewRow) -> DrawnStep:
@@ -153,5 +153,5 @@ def _span(ms: int | None) -> str:
     return duration(None if ms is None else ms / 1000)
 
 
-def _time(moment: datetime) -> str:
+def _time(moment: Time) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trackside.domain.display.text import Column, TextTable, as_text, duration
+from trackside.domain.display.times import Time
 from trackside.eventlog.clock import monotonic_s
 
 WIDTH = 100
@@ -232,7 +233,7 @@ class StepReporter:
 
 
 def _jsonable(value: object) -> object:
-    if isinstance(value, datetime):
+    if isinstance(value, Time):
         return value.isoformat()
     if isinstance(value, set | frozenset):
         return sorted(value)

@@ -149,7 +149,7 @@ def _changes(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     best = arrays["best"]
     if not len(best):
         return np.arange(0)
-    changed = np.flatnonzero(np.diff(best)) + 1
+    changed = np.flatnonzero(best[1:] != best[:-1]) + 1
     return np.unique(np.concatenate([[0], changed, [len(best) - 1]]))
 
 

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 
 from trackside.console.web import assets
 from trackside.domain.display.text import as_text, duration, number
+from trackside.domain.display.times import FarTime, Time
 
 
 class Templates:
@@ -50,10 +50,12 @@ class Templates:
         return self._environment.get_template(name).render(values)
 
 
-def when(value: datetime | None) -> Markup:
-    """Returns a time as an element that the page shows in the user's own time, or a dash."""
+def when(value: Time | None) -> Markup:
+    """Returns a time as an element that the page shows in the user's own time; a far one as text."""
     if value is None:
         return Markup('<span class="muted">-</span>')
+    if isinstance(value, FarTime):
+        return escape(value)
     shown = value.strftime("%Y-%m-%d %H:%M:%S")
     return Markup('<time datetime="{}" data-relative>{} UTC</time>').format(value.isoformat(), shown)
 

@@ -1,7 +1,6 @@
 """Refusals as JSON with a status: `{"error": {"code", "path", "message", "hint"}}`."""
 
 import json
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -9,6 +8,7 @@ from aiohttp import web
 
 from trackside.artifacts.errors import ArtifactError
 from trackside.contracts.refusals import JOB_SEARCH_CODES
+from trackside.domain.display.times import Time
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
 from trackside.projections.summaries.errors import SummaryReadRefused
 
@@ -80,7 +80,7 @@ def _written(body: Any, allow_nan: bool) -> str:
 
 def _time(value: object) -> str:
     """Returns a time in RFC 3339."""
-    if isinstance(value, datetime):
+    if isinstance(value, Time):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} is not JSON")
 

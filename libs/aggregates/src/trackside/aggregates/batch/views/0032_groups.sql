@@ -3,8 +3,8 @@ SELECT
     groups.batch_id, groups.group_number, groups.name, groups.status, groups.device, groups.tasks, groups.children,
     groups.submitted, groups.open, groups.finished,
     groups.submitted - groups.open - groups.finished AS unfinished, groups.ends,
-    to_timestamp(span.began_ms / 1000.0) AS started_at,
-    CASE WHEN groups.open = 0 AND span.children_ended THEN to_timestamp(span.ended_ms / 1000.0) END AS ended_at
+    time_of(span.began_ms) AS started_at,
+    CASE WHEN groups.open = 0 AND span.children_ended THEN time_of(span.ended_ms) END AS ended_at
 FROM groups
 LEFT JOIN LATERAL (
     SELECT

@@ -3,8 +3,8 @@ SELECT
     counted.groups_over, counted.submitted, counted.open AS open_tasks, counted.finished AS finished_tasks,
     counted.submitted - counted.open - counted.finished AS unfinished_tasks,
     batches.concurrency, batches.queue,
-    to_timestamp(batches.started_ms / 1000.0::float8) AS started_at,
-    to_timestamp(batches.ended_ms / 1000.0::float8) AS ended_at,
+    time_of(batches.started_ms) AS started_at,
+    time_of(batches.ended_ms) AS ended_at,
     (batches.ended_ms - batches.started_ms) / 1000.0 AS duration_s,
     batches.stop_reason, batches.spec
 FROM batches

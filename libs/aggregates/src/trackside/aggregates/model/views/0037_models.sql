@@ -2,8 +2,8 @@
 SELECT
     models.model_id, models.model_id AS name, models.status, models.description, models.tags, models.labels,
     models.versions, models.staging, models.production,
-    to_timestamp(models.registered_ms / 1000.0) AS started_at,
-    to_timestamp(models.archived_ms / 1000.0) AS ended_at,
+    time_of(models.registered_ms) AS started_at,
+    time_of(models.archived_ms) AS ended_at,
     (models.archived_ms - models.registered_ms) / 1000.0 AS duration_s,
     models.archive_reason
 FROM models

@@ -7,5 +7,5 @@ SELECT
     model_versions.devices, model_versions.tags, model_versions.labels, model_versions.config,
     model_versions.comment, model_versions.stream_id, model_versions.task_id, model_versions.attempt,
     model_versions.parameters, model_versions.metrics, model_versions.inputs,
-    to_timestamp(model_versions.published_ms / 1000.0) AS published_at
+    time_of(model_versions.published_ms) AS published_at
 FROM model_versions

@@ -4,5 +4,5 @@ SELECT
     pipeline_versions.pipeline_id, pipeline_versions.version, pipeline_versions.sha256,
     pipeline_versions.name AS title, pipeline_versions.description, pipeline_versions.steps,
     pipeline_versions.definition,
-    to_timestamp(pipeline_versions.defined_ms / 1000.0) AS defined_at
+    time_of(pipeline_versions.defined_ms) AS defined_at
 FROM pipeline_versions

@@ -10,13 +10,13 @@ SELECT
         ELSE rounds.approval
     END AS approval,
     rounds.actor, rounds.deployed, rounds.reason,
-    to_timestamp(rounds.fired_ms / 1000.0) AS began_at,
-    to_timestamp(rounds.started_ms / 1000.0) AS samples_written_at,
-    to_timestamp(rounds.decided_ms / 1000.0) AS decided_at,
-    to_timestamp(rounds.ended_ms / 1000.0) AS ended_at,
+    time_of(rounds.fired_ms) AS began_at,
+    time_of(rounds.started_ms) AS samples_written_at,
+    time_of(rounds.decided_ms) AS decided_at,
+    time_of(rounds.ended_ms) AS ended_at,
     (rounds.ended_ms - rounds.fired_ms) / 1000.0 AS duration_s,
     (
-        SELECT to_timestamp(max(deployments.deployed_ms) / 1000.0)
+        SELECT time_of(max(deployments.deployed_ms))
         FROM deployments
         WHERE deployments.job_id = rounds.job_id AND deployments.round = rounds.round
     ) AS deployed_at

@@ -9,11 +9,11 @@ SELECT
         WHEN spans.ready_ms IS NOT NULL THEN 'Ready'
         ELSE 'Waiting'
     END AS state,
-    to_timestamp(spans.waiting_ms / 1000.0) AS waiting_at,
-    to_timestamp(spans.ready_ms / 1000.0) AS ready_at,
-    to_timestamp(spans.starting_ms / 1000.0) AS starting_at,
-    to_timestamp(spans.running_ms / 1000.0) AS running_at,
-    to_timestamp(spans.ended_ms / 1000.0) AS ended_at,
+    time_of(spans.waiting_ms) AS waiting_at,
+    time_of(spans.ready_ms) AS ready_at,
+    time_of(spans.starting_ms) AS starting_at,
+    time_of(spans.running_ms) AS running_at,
+    time_of(spans.ended_ms) AS ended_at,
     (spans.ended_ms - spans.ready_ms) / 1000.0 AS duration_s,
     spans.task_id, spans.command_id, spans.reason, spans.message, spans.blocked, spans.blocked_message,
     spans.manifest_url, spans.manifest_sha256, spans.manifest_bytes, spans.lines

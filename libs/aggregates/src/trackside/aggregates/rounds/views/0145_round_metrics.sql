@@ -4,7 +4,7 @@ SELECT
     rounds.job_id, rounds.round, names.metric, rounds.version,
     trained.value AS trained, live.value AS deployed, trained.value - live.value AS delta,
     coalesce(rounds.deployed, false) AS was_deployed,
-    to_timestamp(coalesce(rounds.decided_ms, rounds.ended_ms, rounds.started_ms) / 1000.0) AS at
+    time_of(coalesce(rounds.decided_ms, rounds.ended_ms, rounds.started_ms)) AS at
 FROM rounds
 CROSS JOIN LATERAL (
     SELECT jsonb_object_keys(rounds.trained) AS metric

@@ -8,9 +8,9 @@ SELECT
         ELSE 'withdrawn'
     END AS state,
     updates.targets, CASE WHEN updates.is_newest THEN updates.open ELSE '[]' END AS open, updates.message,
-    to_timestamp(updates.published_ms / 1000.0) AS published_at,
-    to_timestamp(updates.deployed_ms / 1000.0) AS deployed_at,
-    CASE WHEN updates.deployed_ms IS NOT NULL THEN to_timestamp(updates.next_ms / 1000.0) END AS live_until,
+    time_of(updates.published_ms) AS published_at,
+    time_of(updates.deployed_ms) AS deployed_at,
+    CASE WHEN updates.deployed_ms IS NOT NULL THEN time_of(updates.next_ms) END AS live_until,
     (updates.deployed_ms - updates.published_ms) / 1000.0 AS took_s
 FROM (
     SELECT

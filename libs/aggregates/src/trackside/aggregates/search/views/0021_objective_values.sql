@@ -4,7 +4,7 @@ SELECT
     trials.search_id, trials.trial, named.objective, named.number AS objective_number, named.direction,
     coalesce(trials.objective_values[named.number], CASE named.number WHEN 1 THEN trials.value END) AS value,
     trials.trial = ANY (searches.pareto_front) AS in_pareto_front,
-    to_timestamp(trials.ended_ms / 1000.0::float8) AS ended_at, trials.ended_ms
+    time_of(trials.ended_ms) AS ended_at, trials.ended_ms
 FROM trials
 JOIN searches ON searches.search_id = trials.search_id
 CROSS JOIN LATERAL (

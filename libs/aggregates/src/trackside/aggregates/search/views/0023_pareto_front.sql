@@ -6,7 +6,7 @@ SELECT
     told.objectives[1] AS first_objective, trials.objective_values[1] AS first_value,
     told.objectives[2] AS second_objective, trials.objective_values[2] AS second_value,
     trials.parameters,
-    to_timestamp(trials.ended_ms / 1000.0) AS ended_at
+    time_of(trials.ended_ms) AS ended_at
 FROM searches
 CROSS JOIN LATERAL (
     SELECT

@@ -2,9 +2,10 @@
 -- sub-spaces by name, numbers by decile, fewer groups while there are fewer than 50
 -- trials. Corrected for the number of groups, as otherwise a parameter without any effect seemed to have one. Of a search
 -- with more than 4,000 trials about 2,000 are used, always the same ones: the fraction does not need more.
+-- Values are divided by the largest, which changes no fraction: squares of 1e300 or of 1e-300 are errors.
 WITH told AS (
     SELECT
-        one.search_id, one.objective, one.value, given.key AS parameter, jsonb_typeof(given.value) AS kind,
+        one.search_id, one.objective, CASE WHEN abs(one.value) < 1e-200 THEN 0 ELSE one.value END AS value, given.key AS parameter, jsonb_typeof(given.value) AS kind,
         CASE jsonb_typeof(given.value)
             WHEN 'object' THEN coalesce(given.value -> '_name', given.value)
             ELSE given.value
@@ -17,9 +18,14 @@ WITH told AS (
         one.value NOT IN ('NaN', 'Infinity', '-Infinity')
         AND abs(hashint4(one.trial)::bigint) % greatest(1, searches.trials / 2000) = 0
 ),
+sized AS (
+    SELECT told.*, max(abs(value)) OVER (PARTITION BY search_id, objective) AS largest
+    FROM told
+),
 placed AS (
     SELECT
-        search_id, objective, parameter, value,
+        search_id, objective, parameter,
+        CASE WHEN abs(value) > largest * 1e-100 THEN value / largest ELSE 0 END AS value,
         CASE kind
             WHEN 'number' THEN
                 floor(
@@ -32,7 +38,7 @@ placed AS (
                 )::text
             ELSE given::text
         END AS place
-    FROM told
+    FROM sized
 ),
 grouped AS (
     SELECT

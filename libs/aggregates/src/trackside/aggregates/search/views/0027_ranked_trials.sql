@@ -2,8 +2,8 @@
 SELECT
     trials.search_id, trials.trial, trials.task_id, trials.status, trials.value, trials.parameters,
     CASE searches.direction WHEN 'maximize' THEN -trials.value ELSE trials.value END AS rank_value,
-    to_timestamp(trials.suggested_ms / 1000.0::float8) AS suggested_at,
-    to_timestamp(trials.ended_ms / 1000.0::float8) AS ended_at,
+    time_of(trials.suggested_ms) AS suggested_at,
+    time_of(trials.ended_ms) AS ended_at,
     (trials.ended_ms - trials.suggested_ms) / 1000.0 AS duration_s,
     cardinality(trials.report_steps) AS reports, trials.last_step, trials.last_value, trials.trace_id
 FROM trials

@@ -1,7 +1,7 @@
 -- What the time of each trial went into: waiting for its first device, and loading and training in its first attempt.
 SELECT
     trials.search_id, trials.trial, trials.task_id, trials.status,
-    to_timestamp(trials.ended_ms / 1000.0::double precision) AS ended_at,
+    time_of(trials.ended_ms) AS ended_at,
     (attempts.assigned_ms - trials.suggested_ms) / 1000.0::double precision AS queued_s,
     attempts.load_time_ms / 1000.0::double precision AS load_s, attempts.train_time_ms / 1000.0::double precision AS train_s,
     trials.ended_ms

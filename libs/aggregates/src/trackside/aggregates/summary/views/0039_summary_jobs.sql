@@ -5,8 +5,8 @@ SELECT
     summary_jobs.base, summary_jobs.path, summary_jobs.task_stream AS stream_id, summary_jobs.task_id,
     summary_jobs.status, summary_jobs.tag, summary_jobs.remark, summary_jobs.purged, summary_jobs.files, summary_jobs.bytes,
     summary_jobs.quarantined,
-    to_timestamp(summary_jobs.found_ms / 1000.0) AS started_at,
-    to_timestamp(summary_jobs.changed_ms / 1000.0) AS changed_at,
+    time_of(summary_jobs.found_ms) AS started_at,
+    time_of(summary_jobs.changed_ms) AS changed_at,
     NULL::timestamptz AS ended_at,
     NULL::double precision AS duration_s
 FROM summary_jobs

@@ -1,13 +1,13 @@
 """What the commands of summaries have in common: reads of one snapshot, tags that are left out, names."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.domain.display.text import one_line
+from trackside.domain.display.times import Time, time_of_ms
 from trackside.projections.postgres import Connection, database
 from trackside.projections.summaries.jobs import SummaryJobRow
 from trackside.projections.summaries.tags import JobTag, read_tags
@@ -60,9 +60,6 @@ def place_of(job: SummaryJobRow) -> str:
     return job.path if is_directory(job) else job.stream_id
 
 
-def time_of(ms: int | None) -> datetime | str | None:
-    """Returns a time in ms since 1970 for a table; one that isn't a date is its number."""
-    try:
-        return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(ms)
+def time_of(ms: int | None) -> Time | None:
+    """Returns a time in ms since 1970 for a table; None for none."""
+    return None if ms is None else time_of_ms(ms)

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.console.pages.stream import found_stream, stream_values
 from trackside.console.web.page import BadQuery, PageNotFound, PageRequest, Shown
-from trackside.domain.display.view import View
+from trackside.domain.display.times import time_of_ms
 from trackside.eventlog.clock import now_ms
 from trackside.replay.causality.cause_tree import cause_tree
 from trackside.replay.causality.event_pages import (
@@ -74,7 +74,7 @@ async def events(request: PageRequest) -> Shown:
         "tree": cause_tree(found.events[::-1]) if view == "tree" else [],
         "before": found.before,
         "event": event,
-        "at_time": lambda ms: datetime.fromtimestamp(ms / 1000, UTC),
+        "at_time": time_of_ms,
     }
     streams = frozenset((stream_id,)) if before < 0 else frozenset[str]()
     return Shown("events.html", f"Events of {stream_id}", values, streams, section="experiments")
@@ -92,7 +92,7 @@ async def past(request: PageRequest) -> Shown:
     if recorded is None:
         raise PageNotFound(f"the log does not have {stream_id} any more")
     try:
-        states = [await _shown_state(recorded, moment, stream_view) for moment in moments]
+        states = [await _shown_state(recorded, moment) for moment in moments]
     except BadRangeError as error:
         raise BadQuery(str(error)) from None
     values = {
@@ -112,20 +112,20 @@ def _moment(request: PageRequest, name: str) -> PointInTime:
         raise BadQuery(str(error)) from None
 
 
-async def _shown_state(recorded: RecordedStream, moment: PointInTime, view: View[Any]) -> dict[str, Any]:
+async def _shown_state(recorded: RecordedStream, moment: PointInTime) -> dict[str, Any]:
     """Returns the state of a stream at a moment, as facts and tables."""
     found = await state_at(recorded, moment)
     state = state_view(found.stream)
-    tables = view.state_tables(state.parts, state.tasks)
+    aggregate = AGGREGATES.of(found.stream)  # none before the stream's first event
     return {
         "moment": str(moment),
         "offset": found.last.offset,
-        "time": datetime.fromtimestamp(found.last.append_time_ms / 1000, UTC),
+        "time": time_of_ms(found.last.append_time_ms),
         "records": found.records,
         "facts": [
             _fact(name, value) for name, value in state.root.items() if value not in (None, "", [], {})
         ],
-        "tables": tables,
+        "tables": [] if aggregate is None else aggregate.view.state_tables(state.parts, state.tasks),
         "subjects": state.subjects(),
     }
 
@@ -133,7 +133,7 @@ async def _shown_state(recorded: RecordedStream, moment: PointInTime, view: View
 def _fact(name: str, value: object) -> tuple[str, object]:
     """Returns a field of a state with its name, a time in ms as a time."""
     if name.endswith("_ms") and isinstance(value, int):
-        return name.removesuffix("_ms"), datetime.fromtimestamp(value / 1000, UTC)
+        return name.removesuffix("_ms"), time_of_ms(value)
     return name, value
 
 

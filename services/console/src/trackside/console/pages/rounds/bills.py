@@ -1,6 +1,5 @@
 """What versions of models were made of: samples, code, base models and decisions, from the log."""
 
-from datetime import UTC, datetime
 from functools import lru_cache, partial
 
 from trackside.console.pages.rounds.rounds import job_row
@@ -8,6 +7,7 @@ from trackside.console.pages.stream import stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.contracts.message import Json
 from trackside.contracts.topics import Topics
+from trackside.domain.display.times import time_of_ms
 from trackside.eventlog.log import Log
 from trackside.replay.causality.bill_of_materials import BillReader
 from trackside.replay.find_stream import find_stream
@@ -50,10 +50,5 @@ def bill_values(bill: Json) -> Json:
         "versions": bill["versions"][:SHOWN_VERSIONS],
         "left_out": len(bill["versions"]) - SHOWN_VERSIONS,
         "is_cut": bool(bill.get("cut")),
-        "at_time": at_time,
+        "at_time": time_of_ms,
     }
-
-
-def at_time(ms: int) -> datetime:
-    """Returns a time in ms since 1970."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
