@@ -14,7 +14,7 @@ from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.transfer.backup import add_to_backup, topics_of_backup
 from trackside.replay.transfer.backup_files import read_manifest, write_manifest
 from trackside.replay.transfer.backup_log import BackupLog
-from trackside.verify.log import verify
+from trackside.verify.log import verify_topics
 
 LOGS = TOPICS.logs.name
 
@@ -50,7 +50,7 @@ async def test_a_backup_of_several_runs_has_the_records_of_its_log(log: MemoryLo
     reader.assign({(LOGS, 0): 0})
     await log.append(LOGS, 0, [Outgoing(b"t", b"not in the backup", [])])
     assert await reader.read(0.01) == []
-    assert await verify(backup, TOPICS) == []
+    assert (await verify_topics(backup, TOPICS)).findings == []
 
 
 async def test_a_backup_has_no_records_before_a_gap_or_other_topics(log: MemoryLog, tmp_path: Path) -> None:

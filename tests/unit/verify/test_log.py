@@ -21,16 +21,24 @@ from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Record
 from trackside.contracts.parts import Part
+from trackside.contracts.topics import Topics
+from trackside.domain.findings import Finding
 from trackside.domain.outcome import Outcome
 from trackside.domain.task_events import KINDS
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.invariants import INVARIANTS
-from trackside.verify.log import verify, verify_topics
+from trackside.verify.log import verify_topics
 from trackside.verify.verifier import Fold, Verifier
 
 OF_STREAMS = {"INV-1", "INV-2", "INV-3", "INV-5", "INV-6", "INV-8", "INV-10", "INV-12"}
 """What the fold alone holds up, whatever anybody writes."""
+
+
+async def verify(log: MemoryLog, topics: Topics, fold: Fold | None = None) -> list[Finding]:
+    """Returns what is wrong with a log that is complete, but for searches that have not come to their end."""
+    found = (await verify_topics(log, topics, fold=fold)).complete().findings
+    return [each for each in found if each.invariant != "INV-27"]
 
 
 @pytest.fixture

@@ -220,6 +220,7 @@ TASK_EVENTS: list[Message] = [
         recovered=True,
         peak_memory_bytes=2**30,
         memory_measure="own",
+        reports=12,
     ),
 ]
 ARTIFACT_EVENTS: list[Message] = [

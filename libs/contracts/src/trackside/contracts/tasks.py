@@ -346,6 +346,7 @@ class AttemptEnded(Event):
     `max_memory` or `estimate`.
     `memory_measure` is how the peak of host memory was measured: `own` memory of the task, or all that is
     `resident` in its processes, as in older releases, with what the worker had loaded before.
+    `reports` is how many `MetricReported` its placement has, None if its worker doesn't know.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER | SCHEDULER
@@ -366,3 +367,4 @@ class AttemptEnded(Event):
     limit: MemoryLimit | None = None
     limit_bytes: int = 0
     leftovers: tuple[str, ...] = ()
+    reports: int | None = Field(default=None, exclude_if=is_absent)

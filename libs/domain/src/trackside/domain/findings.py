@@ -64,6 +64,21 @@ class Findings:
         """Adds an event that isn't legal in this state."""
         self.add("INV-10", record, f"{type(record.message).__name__} is not legal now: {why}")
 
+    def differs(self, record: Record, what: str, said: object, expected: object) -> None:
+        """Adds that an event says something else than what it follows from, if it names that."""
+        if not record.envelope.causation_id:
+            return
+        message = f"{type(record.message).__name__} has {what} {said!r:.100}, expected {expected!r:.100}"
+        self.add("INV-26", record, message)
+
+    def compare(self, record: Record, what: str, said: object, expected: object) -> None:
+        """Compares what an event says with what it follows from; older releases did not name that."""
+        if not record.envelope.causation_id:
+            return
+        self.checked["INV-26"] += 1
+        if said != expected:
+            self.differs(record, what, said, expected)
+
     def check_concurrency(self, number: int, limit: int, what: str, record: Record) -> None:
         """Adds a finding if more are active than allowed."""
         if number > limit:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
 from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Record
+from trackside.contracts.message import Json, Record
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.tasks import MetricReported, TaskContinued, TaskSubmitted
 from trackside.domain.findings import Findings
 
 
@@ -31,6 +31,46 @@ class CheckedTask(Protocol):
     @property
     def succeeded(self) -> bool:
         """Says whether it is over, and its last attempt has finished."""
+        ...
+
+    @property
+    def submitted(self) -> TaskSubmitted | None:
+        """How it was submitted."""
+        ...
+
+    @property
+    def end(self) -> str:
+        """How it has ended, in the words of AttemptEnd; empty before that."""
+        ...
+
+    @property
+    def stop_reason(self) -> str:
+        """Why it was asked to stop; empty if it was not."""
+        ...
+
+    @property
+    def result(self) -> Json | None:
+        """What its last attempt has returned."""
+        ...
+
+    @property
+    def has_final(self) -> bool:
+        """Says whether it has reported the FINAL value of its part."""
+        ...
+
+    @property
+    def said(self) -> MetricReported | None:
+        """The last report of its part that counts; of an earlier training if `trainings` is above 1."""
+        ...
+
+    @property
+    def reports(self) -> dict[int, MetricReported]:
+        """All reports of its trial that counted, by their offsets."""
+        ...
+
+    @property
+    def trainings(self) -> int:
+        """How often it has begun to train."""
         ...
 
     @property
@@ -68,6 +108,13 @@ class AggregateInvariants:
     def take(self, event: Any, record: Record) -> None:
         """Checks one of its later events."""
 
+    def ignored(self, event: Any, record: Record) -> None:
+        """Checks one of its events that has no effect: it may be too late, and not too early."""
+
+    def unfinished(self) -> str:
+        """Returns what is still to happen before it is over; empty if nothing is, or if it never ends."""
+        return ""
+
     def artifacts_of(self, event: Any) -> Iterable[ArtifactReference]:
         """Returns the artifacts of other streams that one of its later events names."""
         return ()
@@ -75,11 +122,14 @@ class AggregateInvariants:
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that a task may be submitted now; the checks of tasks have found it new."""
 
+    def task_continued(self, event: TaskContinued, record: Record) -> None:
+        """Checks that a task that asked may go on with this."""
+
     def child_requested(self, child_id: str, record: Record) -> None:
         """Checks that a child may be requested now; it is new."""
 
-    def child_ended(self, child_id: str) -> None:
-        """Takes in that a child has ended."""
+    def child_ended(self, child_id: str, status: str) -> None:
+        """Takes in that a child has ended, with the status of its aggregate."""
 
     def task_ended(self, task_id: str) -> None:
         """Takes in that a task has ended."""

@@ -7,11 +7,12 @@ from typing import Any
 from trackside.contracts.artifacts import STORED, ArtifactSaved
 from trackside.contracts.message import Event
 from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.tasks import AttemptEnd, MetricReported
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.worker_state import (
+    PlacementKey,
     SimulatedOutbox,
     SimulatedPlacement,
     SpooledArtifact,
@@ -32,6 +33,7 @@ class SimulatedReporter:
         workload: Workload,
     ) -> None:
         self.numbers = EventNumbers()
+        self._values: dict[PlacementKey, set[str]] = {}
         self._incarnation = incarnation
         self._outbox = outbox
         self._writer = writer
@@ -49,6 +51,10 @@ class SimulatedReporter:
         """Appends an event about a placement; returns its partition. `then` is set once it is in the log."""
         topic = self._topics.events
         partition = partition_of(placement.stream, topic.partitions)
+        if isinstance(event, MetricReported):
+            self._values.setdefault(placement.key, set()).add(event.model_dump_json())
+        elif isinstance(event, AttemptEnded) and number:
+            event = event.model_copy(update={"reports": len(self._values.pop(placement.key, ()))})
         if number is None:
             own = getattr(event, "incarnation", "") == self._incarnation
             number = self.numbers.draw() if own else 0

@@ -38,6 +38,10 @@ INVARIANTS: Mapping[str, Invariant] = {
     "INV-22": Invariant("the store has each artifact that is not forgotten", "artifacts"),
     "INV-23": Invariant("each sample of an incremental job is in one place", "ranges of samples"),
     "INV-24": Invariant("a model that is live was decided and confirmed", "deployments"),
+    "INV-25": Invariant("what a worker says of its placement counts, and none of it is missing", "events"),
+    "INV-26": Invariant("an event says what it follows from", "comparisons"),
+    "INV-27": Invariant("what has begun comes to its end", "streams"),
+    "INV-28": Invariant("each offset of events and fleet has a record", "records"),
 }
 """INV-16 and INV-17 are about answers to clients, which the log doesn't have: the chaos tests check them."""
 

@@ -233,6 +233,7 @@ class _LogPass:
             raise TransientError(f"nothing more came from {places} for {quiet_s:.0f} s")
 
     def _fleet(self, entry: Entry) -> None:
+        self.verifier.offsets.take(entry.topic, entry.partition, entry.offset)
         self._scan(entry, "")
         record = self.decoded(entry)
         if record is not None:
@@ -259,12 +260,13 @@ class _LogPass:
     def _late_command(self, entry: Entry) -> str:
         """Reads a command that may not be received yet; returns the stream that it names."""
         source = position_of(entry)
+        headers = CODEC.envelope(entry.headers).headers
         try:
-            arrival = read_command(CODEC.envelope(entry.headers).headers, entry.key, entry.value)
+            arrival = read_command(headers, entry.key, entry.value)
         except UndecodableError:
             self.verifier.publications.note(source, UNREADABLE)
             return ""
-        self.verifier.publications.note(source, command_record(arrival, source))
+        self.verifier.publications.note(source, command_record(arrival, source, headers))
         return arrival.stream
 
     def _dead_letter(self, entry: Entry) -> None:
@@ -278,6 +280,7 @@ class _LogPass:
                 self.verifier.publications.dead_letter(source, RecordPosition(*_place(entry), ""))
 
     def _event(self, entry: Entry) -> None:
+        self.verifier.offsets.take(entry.topic, entry.partition, entry.offset)
         record = self.decoded(entry)
         if self.stream:
             self.keys.noted(entry, record)

@@ -17,12 +17,18 @@ from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped
-from trackside.contracts.tasks import MetricReported, TaskAssigned, TaskSubmitted
+from trackside.contracts.tasks import (
+    AttemptAdopted,
+    MetricReported,
+    TaskAssigned,
+    TaskContinued,
+    TaskSubmitted,
+)
 from trackside.contracts.topics import Topics, partition_of
 from trackside.contracts.watches import TasksWatched
 from trackside.domain import child, key_events
 from trackside.domain.aggregate import AggregateType
-from trackside.domain.findings import Finding, Findings
+from trackside.domain.findings import Finding, Findings, RecordPosition, position_of
 from trackside.domain.fold import DRAINS
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
@@ -32,16 +38,19 @@ from trackside.domain.task_events import KINDS, task_of
 from trackside.verify.checks.artifacts import ArtifactChecks
 from trackside.verify.checks.causes import CauseChecks
 from trackside.verify.checks.children import ChildHistory, check_child_event, check_none_open
+from trackside.verify.checks.command_effects import CommandEffectChecks
 from trackside.verify.checks.commands import CommandChecks, CommandEvent, CommandHistory
 from trackside.verify.checks.decisions import DecisionChecks
 from trackside.verify.checks.device_commands import DeviceCommandChecks
 from trackside.verify.checks.devices import ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks, check_role
 from trackside.verify.checks.numbers import NumberChecks
+from trackside.verify.checks.offsets import OffsetChecks
 from trackside.verify.checks.publications import PublicationChecks
 from trackside.verify.checks.running_tasks import check_forgotten
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 from trackside.verify.checks.tasks import TaskChecks
+from trackside.verify.checks.worker_reports import WorkerReportChecks, is_report
 from trackside.verify.checks.writers import check_repeated
 
 Fold = Callable[[Record], tuple[Stream, Outcome]]
@@ -63,6 +72,7 @@ class StreamHistory:
     annotated: set[str] = field(default_factory=set)
     """The commands that have changed its labels."""
     over: bool = False
+    begun: RecordPosition | None = None
 
 
 class Verifier:
@@ -75,6 +85,7 @@ class Verifier:
 
     def __init__(self, fold: Fold | None = None, *, whole: bool = True, topics: Topics | None = None) -> None:
         self.findings = Findings()
+        self.offsets = OffsetChecks(self.findings)
         self.incarnations = IncarnationChecks(self.findings)
         self.resources = ResourceChecks(self.findings)
         self.publications = PublicationChecks(self.findings, topics)
@@ -92,6 +103,8 @@ class Verifier:
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
         self._numbers = NumberChecks(self.findings)
+        self._reports = WorkerReportChecks(self.findings)
+        self._effects = CommandEffectChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
 
     def _streams(self, partitions: int) -> Streams:
@@ -105,6 +118,7 @@ class Verifier:
     def take_fleet(self, record: Record) -> None:
         """Checks one record of the fleet topic."""
         self.incarnations.take(record)
+        self._reports.take(record)
         self._take_number(record)
 
     def take(self, record: Record) -> tuple[Stream, Outcome]:
@@ -112,13 +126,14 @@ class Verifier:
         stream, outcome = self._fold(record)
         self._ends[record.partition] = record.offset + 1
         self._decisions.take(record, outcome)
+        is_copy = record.distrust != "" or self._reports.take(record)
         if outcome is Outcome.APPLIED:
             self._check_applied(stream, record)
             forget_settled(stream)
         elif type(record.message) is EncryptedRecord:
             self._unreadable.add(stream.stream_id)
-        elif type(record.message) is MetricReported and not record.distrust:
-            self._check_repeated(stream.stream_id, record.message, record)
+        elif outcome is not Outcome.PARKED and not record.distrust:
+            self._check_ignored(stream.stream_id, record, is_copy)
         self._take_number(record)
         return stream, outcome
 
@@ -128,18 +143,46 @@ class Verifier:
             self._numbers.take(record)
             self.resources.take(record)
 
+    def _check_ignored(self, name: str, record: Record, is_copy: bool) -> None:
+        """Checks a record without effect: something before it must have taken that."""
+        event, history = record.message, self.histories.get(name)
+        if history is None or history.over:
+            return
+        if is_report(record):
+            task = history.tasks.get(task_of(event) or getattr(event, "task_id", ""))
+            self._reports.ignored(task, record, is_copy=is_copy)
+            if task is not None and type(event) is MetricReported:
+                check_repeated(task, event, record, self.findings)
+            elif task is not None and type(event) is AttemptAdopted:
+                task.claimed.add(event.incarnation)
+        elif type(event) is TaskAssigned:
+            self._tasks.ignored(history.tasks.get(event.task_id), event, record)
+        elif history.root is not None and AGGREGATES.by_event.get(type(event)) is history.aggregate:
+            history.root.ignored(event, record)
+
     def finish(self) -> list[Finding]:
         """Adds what only the whole log shows, and returns all findings; others are open, in `findings`."""
         self._decisions.finish()
         self.incarnations.finish()
         if self._whole:
+            self._reports.finish(self.incarnations.by_name.values())
             self._causes.finish({*self.incarnations.newest, *self._unreadable}, self._end_of)
             self._artifacts.finish()
         self.publications.finish()
         self.device_commands.finish(self._unreadable)
         self.commands.finish((history.commands for history in self.histories.values()), self._unreadable)
+        for history in self.histories.values():
+            self._check_finished(history)
         self.uncompared_uses = self.resources.finish()
         return self.findings.sorted()
+
+    def _check_finished(self, history: StreamHistory) -> None:
+        """Leaves open that a stream which has begun is not over."""
+        left = "" if history.root is None else history.root.unfinished()
+        if history.begun is not None:
+            self.findings.checked["INV-27"] += 1
+        if left and history.begun is not None:
+            self.findings.leave_open("INV-27", history.begun, left)
 
     def _end_of(self, stream: str) -> float:
         """Returns how far the partition of a stream was read."""
@@ -158,6 +201,7 @@ class Verifier:
             self._take_forgotten(stream, record)
             return
         self._causes.take(record)
+        self._effects.take(record)
         history = self.histories.get(stream.stream_id)
         if history is None:
             history = self.histories[stream.stream_id] = StreamHistory()
@@ -204,7 +248,7 @@ class Verifier:
             check_child_event(history.children, history.root, known, record, self.findings)
             return
         if begun is not None and history.root is None:
-            history.aggregate = begun
+            history.aggregate, history.begun = begun, position_of(record)
             history.root = begun.invariants(record, history.tasks, self.findings)
         elif begun is not None and (begun.begins_once or begun is not history.aggregate):
             self.findings.add("INV-10", record, f"{kind.__name__} in a stream that has its root")
@@ -216,13 +260,6 @@ class Verifier:
                 self._artifacts.named(reference, record)
             if history.aggregate is not None and kind is history.aggregate.ends_with:
                 self._end_stream(history, stream, record)
-
-    def _check_repeated(self, stream: str, event: MetricReported, record: Record) -> None:
-        """Checks a report without effect."""
-        history = self.histories.get(stream)
-        task = None if history is None else history.tasks.get(event.task_id)
-        if task is not None:
-            check_repeated(task, event, record, self.findings)
 
     def _check_task_event(self, history: StreamHistory, stream: str, record: Record) -> None:
         event, task_id = record.message, task_of(record.message)
@@ -244,6 +281,8 @@ class Verifier:
             self.findings.add("INV-10", record, message)
         elif self._tasks.take(task, event, record) and history.root is not None:  # type: ignore[arg-type]
             history.root.task_ended(task_id)
+        elif type(event) is TaskContinued and history.root is not None:
+            history.root.task_continued(event, record)
 
     def _end_stream(self, history: StreamHistory, stream: Stream, record: Record) -> None:
         history.over = True

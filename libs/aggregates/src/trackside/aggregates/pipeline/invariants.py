@@ -83,7 +83,7 @@ class PipelineInvariants(AggregateInvariants):
         self.waiting = [waiting for waiting in self.waiting if waiting != child_id]
         self.open.add(child_id)
 
-    def child_ended(self, child_id: str) -> None:
+    def child_ended(self, child_id: str, status: str) -> None:
         """Takes in that a run has ended."""
         self.open.discard(child_id)
         self.schedule_of.pop(child_id, None)

@@ -104,7 +104,7 @@ class RunInvariants(AggregateInvariants):
         index = int(more[0]) if more and more[0].isdigit() else 0
         self._begun(name, index, child_id, record)
 
-    def child_ended(self, child_id: str) -> None:
+    def child_ended(self, child_id: str, status: str) -> None:
         """Takes in that a child has ended."""
         self.open.pop(child_id, None)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from trackside.aggregates.search import agreement
 from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
     TRIAL,
@@ -13,6 +14,7 @@ from trackside.aggregates.search.messages import (
     SearchResumed,
     SearchSpaceUpdated,
     SearchStarted,
+    SearchStatus,
     SearchStopRequested,
     SearchTimeLimitReached,
     SearchUpdated,
@@ -28,9 +30,10 @@ from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import Part, number_of
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.tasks import TaskContinued, TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.domain.proposal import parse_cause
 
 _LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
 SearchChangeEvent = (
@@ -58,7 +61,10 @@ class SearchInvariants(AggregateInvariants):
     def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
         """Begins with the record of SearchStarted."""
         super().__init__(record, tasks, findings)
-        self.spec = cast(SearchStarted, record.message).search
+        started = cast(SearchStarted, record.message)
+        self.spec = started.search
+        seed = agreement.default_seed(self.stream_id) if self.spec.seed is None else self.spec.seed
+        findings.compare(record, "the seed", started.seed, seed)
         self.started_ms = record.append_time_ms
         self.slots = self.spec.concurrency
         self.suggested = 0
@@ -81,6 +87,8 @@ class SearchInvariants(AggregateInvariants):
         self.reused_tasks: dict[int, str] = {}
         self.origins: dict[int, TrialCheckpoint] = {}
         self.step_limits: dict[int, int | None] = {}
+        self.newest: TrialSuggested | None = None
+        self.failed = self.over = False
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the search after its first one."""
@@ -103,7 +111,9 @@ class SearchInvariants(AggregateInvariants):
                 if self.stopping:
                     self.findings.illegal(record, "the search is stopping already")
                 self.stopping = True
+                self.failed = self.failed or isinstance(event, SearchFailed)
             case SearchEnded():
+                self._ended(event, record)
                 if self.active or self.expects_trials:
                     active = ", ".join(str(trial) for trial in sorted(self.active)) or "none"
                     message = f"trials that go on: {active}; more may come: {self.expects_trials}"
@@ -129,11 +139,38 @@ class SearchInvariants(AggregateInvariants):
             self.stream_id, trial
         )
         origin = self.origins.get(trial)
-        if origin is not None and event.checkpoint != origin.checkpoint:
+        if origin is None:
+            self.findings.compare(record, "the checkpoint", event.checkpoint, None)
+        elif event.checkpoint != origin.checkpoint:
             message = f"task {event.task_id} doesn't begin with the checkpoint of its trial"
             self.findings.illegal(record, message)
         if trial in self.reused_tasks or not belongs:
             self.findings.illegal(record, f"task {event.task_id} is not that of the newest trial, {trial}")
+        elif self.newest is not None:
+            agreement.check_task(self.spec, event, self.newest, record, self.findings)
+
+    def task_continued(self, event: TaskContinued, record: Record) -> None:
+        """Checks that a task goes on with the parameters of the newest trial."""
+        if self.newest is not None:
+            self.findings.compare(record, "the parameters", event.parameters, self.newest.parameters)
+
+    def ignored(self, event: Message, record: Record) -> None:
+        """Checks that an event without effect is not of a trial, or a change, that comes later."""
+        match event:
+            case TrialSuggested():
+                early = event.trial > self.suggested
+            case TrialEnded():
+                early = event.trial >= self.suggested
+            case _ if isinstance(event, SearchChangeEvent):
+                early = event.change > self.changes + 1
+            case _:
+                early = False
+        if early:
+            self.findings.add("INV-12", record, f"it has no effect, and comes after {self.suggested} trials")
+
+    def unfinished(self) -> str:
+        """Returns that it has not ended, unless it has."""
+        return "" if self.over else "the search has not ended"
 
     def _suggested(self, event: TrialSuggested, record: Record) -> None:
         self.findings.checked["INV-12"] += 1
@@ -152,6 +189,8 @@ class SearchInvariants(AggregateInvariants):
             message = f"trial {event.trial} comes after {self.suggested} trials"
             self.findings.add("INV-12", record, message)
         self._check_origin(event, record)
+        self._check_parameters(event, record)
+        self.newest = event
         self.suggested += 1
         self.active.add(event.trial)
         if event.outside:
@@ -161,6 +200,24 @@ class SearchInvariants(AggregateInvariants):
             message = f"{self.suggested} trials, the limit is {self.spec.max_trials}"
             self.findings.add("INV-12", record, message)
         self.findings.check_concurrency(len(self.active), self.slots, "trials", record)
+
+    def _check_parameters(self, event: TrialSuggested, record: Record) -> None:
+        """Checks that parameters are in the space of the search, but for those that a user put outside."""
+        found = list(agreement.outside(self.spec.space, event.parameters))
+        self.findings.compare(record, "outside of the space", found, event.outside)
+        self.findings.compare(record, "the version of the space", event.space_version, self.space_version)
+        if not agreement.has_budgets(self.spec):
+            self.findings.compare(record, "the step limit", event.step_limit, None)
+        cause = parse_cause(record.envelope.causation_id)
+        if cause is not None and (event.seen > cause[1] or (event.seen < cause[1] and not self.added)):
+            self.findings.differs(record, "seen", event.seen, cause[1])
+
+    def _ended(self, event: SearchEnded, record: Record) -> None:
+        self.over = True
+        status = SearchStatus.DONE if not self.stopping else SearchStatus.STOPPED
+        status = SearchStatus.ERROR if self.failed else status
+        self.findings.compare(record, "the status", event.status.value, status.value)
+        self.findings.compare(record, "the number of trials", event.trials, self.suggested)
 
     def _check_origin(self, event: TrialSuggested, record: Record) -> None:
         """Checks that a promoted trial continues a checkpoint which the log has, and has more steps."""
@@ -199,7 +256,10 @@ class SearchInvariants(AggregateInvariants):
         over = task is not None and (task.has_ended or task.awaits_parameters)
         if task is None or number_of(task.part, TRIAL) != event.trial or not over:
             self.findings.illegal(record, f"trial {event.trial} ends before its task")
-        elif not task.has_ended:
+            return
+        agreement.check_trial_end(self.spec, task, event, record, self.findings)
+        task.reports.clear()
+        if not task.has_ended:
             task.release()
 
     def _reuse_task(self, event: TrialSuggested, record: Record) -> None:
@@ -226,6 +286,7 @@ class SearchInvariants(AggregateInvariants):
                 if event.space_version != self.space_version + 1:
                     self.findings.illegal(record, f"the space is in version {self.space_version}")
                 self.space_version, self.exhausted = event.space_version, False
+                self.spec = self.spec.model_copy(update={"space": event.space})
                 self._reset_tuner()
             case SearchUpdated():
                 self._updated(event, record)

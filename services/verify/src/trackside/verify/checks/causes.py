@@ -13,6 +13,7 @@ from zlib import crc32
 from trackside.contracts.children import ChildEnded
 from trackside.contracts.commands import CommandAccepted, CommandReceived
 from trackside.contracts.message import Message, Record
+from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import parse_cause
 from trackside.verify.checks.cause_rules import ANSWERS, CauseRule, command_name, rule_of
@@ -100,6 +101,7 @@ class CauseChecks:
             self._check(stream, cause, events, record)
         elif self.required and envelope.role in events.named_by:
             self._check_none(record)
+        self._check_seen(event, record)
         if type(event) is CommandAccepted:
             events.accepting = envelope.decision_id
         events.add(record.offset, self._code(event), _checksum(event))
@@ -124,6 +126,15 @@ class CauseChecks:
                 self.findings.leave_open("INV-18", place, message)
             else:
                 self.findings.add("INV-18", place, message)
+
+    def _check_seen(self, event: Message, record: Record) -> None:
+        """Checks that an assessor has read the log up to an offset before its answer, and after its cause."""
+        if type(event) is not TaskStopRequested or event.seen is None:
+            return
+        cause = parse_cause(record.envelope.causation_id)
+        if cause is not None and not cause[1] <= event.seen < record.offset:
+            message = f"it was decided on offset {event.seen}, which is not between its cause and itself"
+            self.findings.add("INV-18", record, message)
 
     def _check_none(self, record: Record) -> None:
         """Checks that an event may name no cause, where events before it name theirs."""

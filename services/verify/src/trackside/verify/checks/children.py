@@ -35,7 +35,7 @@ def check_child_event(
     elif not isinstance(event, ChildStopRequested):
         history.open.discard(child_id)
         history.ended.add(child_id)
-        root.child_ended(child_id)
+        root.child_ended(child_id, event.status)
 
 
 def check_none_open(history: ChildHistory, record: Record, findings: Findings) -> None:

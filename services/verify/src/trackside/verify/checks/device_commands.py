@@ -29,8 +29,8 @@ class DeviceCommandChecks:
         """Checks the commands of an assignment that was applied."""
         placement_id = (stream, event.task_id, event.attempt, event.placement)
         for command, position in self._pending.pop(placement_id, ()):
-            sent = (command.incarnation, command.device_ids, command.reserved)
-            if sent != (event.incarnation, event.device_ids, event.reserved):
+            sent = (command.incarnation, command.device_ids, command.reserved, command.wait)
+            if sent != (event.incarnation, event.device_ids, event.reserved, event.behind):
                 message = f"{_describe(command)} was assigned otherwise than it is sent"
                 self.findings.add("INV-5", position, message)
 

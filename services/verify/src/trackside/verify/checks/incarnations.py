@@ -41,6 +41,7 @@ class IncarnationChecks:
     by_name: dict[str, IncarnationHistory] = field(default_factory=dict)
     newest: dict[str, str] = field(default_factory=dict)
     _fleet: Fleet = field(default_factory=Fleet)
+    _read: int = 0
     _causes: CauseChecks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,6 +50,7 @@ class IncarnationChecks:
 
     def take(self, record: Record) -> None:
         """Checks one record of the fleet topic, in order; what the fold ignores is ignored here."""
+        self._read = record.offset + 1
         if evolve_fleet(self._fleet, record) is not Outcome.APPLIED:
             return
         event = record.message
@@ -60,6 +62,11 @@ class IncarnationChecks:
         elif isinstance(event, WorkerLeft | WorkerLost):
             self._ended(event, record)
 
+    @property
+    def read(self) -> int:
+        """The offset after the last record of the fleet that was read."""
+        return self._read
+
     def finish(self) -> None:
         """Reports the causes of streams that are not there."""
         self._causes.finish()
@@ -68,6 +75,8 @@ class IncarnationChecks:
         """Checks an assignment that was decided on the fleet as it was before offset `seen`."""
         incarnation = self.by_name.get(name)
         target = f"incarnation {name} of worker {worker_id}"
+        if seen > self._read > 0:
+            self.findings.differs(record, "seen", seen, f"at most {self._read}, the end of the fleet")
         if incarnation is None or incarnation.worker_id != worker_id:
             self.findings.add("INV-7", record, f"assigned to {target}, which has never joined")
         elif 0 < seen <= incarnation.joined_offset:

@@ -8,6 +8,7 @@ from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandReceived, Source
 from trackside.contracts.ingress import Arrival, digest_of
 from trackside.contracts.message import Record
+from trackside.contracts.signing import KEY_ID
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import parse_cause
@@ -25,16 +26,20 @@ class CommandRecord(NamedTuple):
     digest: str
     publisher: str
     readable: bool = True
+    key_id: str = ""
 
 
 UNREADABLE = CommandRecord("", "", "", "", readable=False)
 
 
-def command_record(arrival: Arrival, source: Source) -> CommandRecord:
+def command_record(
+    arrival: Arrival, source: Source, headers: Mapping[str, bytes] | None = None
+) -> CommandRecord:
     """Returns what a record says, addressed as the dispatcher addresses it."""
     command_id = arrival.command_id or position_id(source)
     stream = arrival.stream or arrival.command_id or f"commands/{position_id(source)}"
-    return CommandRecord(stream, command_id, arrival.digest, arrival.publisher)
+    key_id = (headers or {}).get(KEY_ID, b"").decode("utf-8", "replace")
+    return CommandRecord(stream, command_id, arrival.digest, arrival.publisher, key_id=key_id)
 
 
 @dataclass(slots=True)
@@ -140,6 +145,8 @@ def _difference(event: CommandReceived, record: Record, published: CommandRecord
         return f"{record_text} is command {published.command_id}, and {event.command_id} was received"
     if event.digest != published.digest or not _has_own_body(event):
         return f"{record_text} says something else than what was received"
+    if event.key_id not in ("", published.key_id):
+        return f"{record_text} was signed with key {published.key_id!r}, and not with {event.key_id!r}"
     if event.publisher != published.publisher:
         return f"{record_text} was published by {published.publisher!r}, and not by {event.publisher!r}"
     return ""

@@ -7,6 +7,7 @@ from trackside.contracts.instructions import InstructionAcknowledged, Instructio
 from trackside.contracts.message import Record
 from trackside.contracts.resources import Retry
 from trackside.domain.findings import Findings
+from trackside.verify.checks.attempt_ends import check_saved
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 
 SERVICE_RETRY = Retry(backoff_s=10.0, max_backoff_s=360.0)
@@ -29,7 +30,7 @@ def check_running(task: TaskHistory, event: RunningEvent, record: Record, findin
     if said != (task.attempt, task.placement, task.incarnation) or task.phase is not TaskPhase.ACTIVE:
         findings.add("INV-21", record, f"{name} is not of a placement that runs")
         return
-    problem = _problem(task, event, record)
+    problem = _problem(task, event, record, findings)
     if problem:
         findings.add("INV-21", record, f"{name}: {problem}")
 
@@ -38,10 +39,12 @@ def _problem(
     task: TaskHistory,
     event: ArtifactSaved | TaskResumed | TaskReady | InstructionAcknowledged,
     record: Record,
+    findings: Findings,
 ) -> str:
     """Takes in what a placement that runs says; returns what is wrong with it, or nothing."""
     match event:
         case ArtifactSaved():
+            check_saved(event, record, findings)
             return _saved(task, event)
         case TaskResumed():
             began = task.last_step is not None or task.has_final or task.resumed
@@ -72,10 +75,10 @@ def _saved(task: TaskHistory, event: ArtifactSaved) -> str:
         task.candidates.append((event.sha256, event.step))
         if event.requests != task.taken or task.idle:
             return "it is a checkpoint of a training that is over"
-    if event.number <= before:
+    if event.number != before + 1:
         return f"number {event.number} comes after number {before}"
-    is_newer = event.version > version
-    return "" if is_newer else f"version {event.version} of {event.name} comes after version {version}"
+    follows = event.version == version + 1
+    return "" if follows else f"version {event.version} of {event.name} comes after version {version}"
 
 
 def check_forgotten(
@@ -101,3 +104,6 @@ def begin_placement(task: TaskHistory) -> None:
     """Forgets what only the placement before has saved and said."""
     task.saved = task.ready = task.acknowledged = task.ready_ms = 0
     task.resumed = False
+    task.counted.clear()
+    task.reported.clear()
+    task.out_of_order = False

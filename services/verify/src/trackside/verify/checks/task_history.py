@@ -4,9 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from trackside.contracts.message import Json
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import AttemptEnd, Reservation, TaskStatus
+from trackside.contracts.tasks import AttemptEnd, MetricReported, Reservation, TaskStatus, TaskSubmitted
 from trackside.verify.checks.devices import AssignedPlace
 
 _INTERRUPTS_OF = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
@@ -37,6 +38,13 @@ class TaskHistory:
     `saved`, `ready` and `acknowledged` the newest numbers that its placement has said of artifacts, of
     being ready, and of instructions. `resumed`: its training continues from a checkpoint. `failures` counts
     the attempts of a service since one that had been ready, at `ready_ms` first, for long.
+    `claimed` are the incarnations that have said they adopt its placement. `end` is how its last attempt has
+    ended, in the words of AttemptEnd, `stop_reason` why it was asked to stop, `result` what it has returned.
+    `said` is the last report of its part that counts; all of its `trainings` but the last one are over.
+    `reports` are those of a trial that goes on, by their offsets.
+    `counted` are checksums of what its worker has said of the placement, `reported` of the values among
+    that, of which one was `out_of_order`. `ended_by` is the placement and the incarnation of the last end
+    that a worker has written.
     """
 
     task_id: str
@@ -83,6 +91,18 @@ class TaskHistory:
     ready: int = 0
     instruction: int = 0
     acknowledged: int = 0
+    submitted: TaskSubmitted | None = None
+    claimed: set[str] = field(default_factory=set)
+    end: str = ""
+    stop_reason: str = ""
+    result: Json | None = None
+    said: MetricReported | None = None
+    trainings: int = 1
+    reports: dict[int, MetricReported] = field(default_factory=dict)
+    counted: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
+    out_of_order: bool = False
+    ended_by: tuple[int, int, str] | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -113,10 +133,24 @@ class TaskHistory:
         """Returns whether it is idle and may be given another trial."""
         return self.idle and self.awaits_parameters and not self.stop_requested and not self.end_requested
 
+    def reset(self) -> None:
+        """Forgets what its placement had reached."""
+        self.place = None
+        self.status, self.last_step, self.has_final = TaskStatus.INIT, None, False
+
+    def finish(self, end: AttemptEnd = AttemptEnd.CANCELLED) -> None:
+        """Ends it; one that was asked to stop is cancelled, unless it has finished."""
+        has_final = self.has_final
+        self.reset()
+        stopped = self.stop_requested and end is not AttemptEnd.FINISHED
+        self.phase, self.end = TaskPhase.ENDED, (AttemptEnd.CANCELLED if stopped else end).value
+        self.has_final = has_final
+
     def release(self) -> None:
         """Ends its trial: it is idle."""
         self.idle, self.last_step, self.has_final = True, None, False
-        self.candidates, self.resumed = [], False
+        self.candidates, self.resumed, self.said = [], False, None
+        self.reports.clear()
 
     def assign_part(self, part: Part) -> None:
         """Assigns another part, such as a trial, to it."""

@@ -35,6 +35,7 @@ from trackside.contracts.tasks import (
 from trackside.domain.findings import Findings
 from trackside.domain.task_events import TaskEvent
 from trackside.verify.checks import running_tasks
+from trackside.verify.checks.attempt_ends import check_end, check_report
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks
 from trackside.verify.checks.placement_events import (
@@ -44,6 +45,8 @@ from trackside.verify.checks.placement_events import (
     WorkerEvent,
 )
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase, describe_placement
+from trackside.verify.checks.task_requests import check_request
+from trackside.verify.checks.worker_reports import fingerprint
 from trackside.verify.checks.writers import check_worker
 
 
@@ -62,7 +65,7 @@ class TaskChecks:
             self._add("INV-2", record, f"task {event.task_id} is submitted twice")
             return False
         tasks[event.task_id] = task = TaskHistory(event.task_id, event.needs, record.append_time_ms)
-        task.part = event.part
+        task.submitted, task.part = event, event.part
         task.needed = {each.sha256 for each in event.inputs.values()}
         if event.checkpoint is not None:
             task.checkpoints.add((event.checkpoint.sha256, event.checkpoint.step))
@@ -72,6 +75,8 @@ class TaskChecks:
     def take(self, task: TaskHistory, event: TaskEvent, record: Record) -> bool:
         """Checks any other event of a task; returns True if the task has ended with it."""
         self.findings.checked["INV-6"] += 1
+        if record.envelope.role == "worker" and type(event) is not MetricReported:
+            task.counted.add(fingerprint(record))
         if type(event) in WORKER_EVENTS and record.envelope.role == "worker":
             self.findings.checked["INV-5"] += 1
             if not (type(event) is AttemptEnded and event.recovered):
@@ -98,7 +103,7 @@ class TaskChecks:
             case TaskInterrupted():
                 self._interrupted(task, event, record)
             case TaskStopRequested():
-                self._stop_requested(task, record)
+                self._stop_requested(task, event, record)
             case TaskHeld() | TaskReleased():
                 self._held(task, event, record)
             case ParametersRequested() | ParametersWithheld() | TaskContinued() | ParametersTaken():
@@ -110,6 +115,16 @@ class TaskChecks:
             case _:
                 self._scheduler_event(task, event, record)
         return task.has_ended
+
+    def ignored(self, task: TaskHistory | None, event: TaskAssigned, record: Record) -> None:
+        """Checks an assignment without effect: it may be too late, and not too early."""
+        if task is None:
+            self._add("INV-6", record, f"task {event.task_id} is assigned, which was never submitted")
+        elif event.attempt > task.attempt or (
+            event.attempt == task.attempt and event.placement > task.placement + 1
+        ):
+            current = describe_placement(task.attempt, task.placement)
+            self._add("INV-6", record, f"{_describe(event)} is assigned after {current}, and has no effect")
 
     def _scheduler_event(self, task: TaskHistory, event: TaskEvent, record: Record) -> None:
         match event:
@@ -147,7 +162,7 @@ class TaskChecks:
         if record.append_time_ms < task.not_before_ms:
             early_ms = task.not_before_ms - record.append_time_ms
             self._add("INV-10", record, f"task {task.task_id} is placed {early_ms} ms before it may be")
-        self._reset(task)
+        task.reset()
         if event.attempt != task.attempt:
             task.interrupts.clear()
         task.phase, task.attempt, task.placement = TaskPhase.PLACED, event.attempt, event.placement
@@ -155,6 +170,7 @@ class TaskChecks:
         task.assigned_at = record.offset
         task.recalled = task.end_requested = task.adopted = False
         task.requested = task.answered = task.taken = task.continued = 0
+        task.claimed = {event.incarnation}
         running_tasks.begin_placement(task)
         task.place = AssignedPlace(
             worker_id=event.worker_id,
@@ -196,6 +212,7 @@ class TaskChecks:
             message = f"{_describe(event)} is adopted by worker {event.worker_id}, and {has_it} has it"
             self._add("INV-7", record, message)
         task.incarnation, task.adopted = event.incarnation, True
+        task.claimed.add(event.incarnation)
         if not self._is_current(task, event, record) or place is None:
             return
         if task.phase is TaskPhase.PLACED:
@@ -222,6 +239,7 @@ class TaskChecks:
         follows = event.interrupt == task.interrupted + 1
         self._require(task.phase is TaskPhase.ACTIVE and follows, task, event, record)
         task.interrupts[event.resource] += 1
+        task.trainings += 1
         task.ends[event.resource] += 1
         task.status, task.reserved = TaskStatus.LOADING, event.reserved
         task.last_step, task.has_final, task.resumed = None, False, False
@@ -229,35 +247,24 @@ class TaskChecks:
     def _reported(self, task: TaskHistory, event: MetricReported, record: Record) -> None:
         if not self._is_current(task, event, record):
             return
+        check_report(task, event, record, self.findings)
+        task.reported.add(fingerprint(record))
         legal = task.phase is TaskPhase.ACTIVE and event.interrupts == task.interrupted
         legal = legal and event.requests == task.taken and not task.idle
         if event.kind == "FINAL":
             self._require(legal and not task.has_final, task, event, record)
-            task.has_final, task.final = True, event.value
+            task.has_final, task.final, task.said = True, event.value, event
         else:
             self._require(
                 legal and (task.last_step is None or event.step > task.last_step), task, event, record
             )
-            task.last_step = event.step
+            task.last_step, task.said = event.step, task.said if task.has_final else event
+        if task.part is not None and task.part.kind == "trial":
+            task.reports[record.offset] = event
 
     def _request(self, task: TaskHistory, event: ParametersEvent, record: Record) -> None:
-        if not self._is_current(task, event, record):
-            return
-        legal = task.phase is TaskPhase.ACTIVE
-        match event:
-            case ParametersRequested(request=number):
-                self._require(legal and task.taken + 1 == task.requested + 1 == number, task, event, record)
-                task.requested = number
-            case ParametersWithheld(request=number):
-                self._require(legal and task.answered < task.requested == number, task, event, record)
-                task.answered = number
-            case TaskContinued(request=number, part=part):
-                follows = task.continued < task.answered == number and part == task.part
-                self._require(legal and follows, task, event, record)
-                task.continued = number
-            case ParametersTaken(request=number):
-                self._require(legal and task.taken < task.answered == number, task, event, record)
-                task.taken = number
+        if self._is_current(task, event, record):
+            self._require(check_request(task, event), task, event, record)
 
     def _returned(self, task: TaskHistory, event: TaskRefused | TaskReturned, record: Record) -> None:
         if self._is_current(task, event, record):
@@ -272,13 +279,16 @@ class TaskChecks:
                 is_current = (event.attempt, event.placement) == (task.attempt, task.placement)
                 self._require(is_current and task.phase is TaskPhase.QUEUED, task, event, record)
                 if task.needs.service is None or task.stop_requested:
-                    self._end(task)
+                    task.finish(event.end)
                 else:
                     failures = running_tasks.service_failures(task, record)
                     self._try_again(task, record, running_tasks.SERVICE_RETRY, failures)
                 return
         if not self._is_current(task, event, record):
             return
+        known = self.incarnations.by_name.get(event.incarnation)
+        numbered = known is not None and known.joined_sequence > 0
+        check_end(task, event, record, self.findings, numbered=numbered)
         if event.end is AttemptEnd.PREEMPTED:
             self._requeue(task)
             return
@@ -291,26 +301,28 @@ class TaskChecks:
             rule, failures = running_tasks.SERVICE_RETRY, running_tasks.service_failures(task, record)
         else:
             task.exhausted = at_limit or failures > rule.times
+        task.result = event.result
         if task.stop_requested or task.idle or task.exhausted:
-            self._end(task)
+            task.finish(event.end)
             return
         self._try_again(task, record, rule, failures)
 
     def _try_again(self, task: TaskHistory, record: Record, rule: Retry, failures: int = 1) -> None:
-        self._reset(task)
+        task.reset()
         wait_s = min(rule.backoff_s * rule.factor ** (failures - 1), rule.max_backoff_s)
         task.not_before_ms = record.append_time_ms + int(wait_s * (1 - rule.jitter) * 1000)
         task.queued_ms = record.append_time_ms
         task.phase, task.attempt, task.placement = TaskPhase.QUEUED, task.attempt + 1, 0
         task.unschedulable = 0
+        task.trainings += 1
         task.interrupts.clear()
 
-    def _stop_requested(self, task: TaskHistory, record: Record) -> None:
+    def _stop_requested(self, task: TaskHistory, event: TaskStopRequested, record: Record) -> None:
         if task.stop_requested:
             self._add("INV-10", record, f"task {task.task_id} is asked to stop twice")
-        task.stop_requested = True
+        task.stop_requested, task.stop_reason = True, event.reason
         if task.phase is TaskPhase.QUEUED:
-            self._end(task)
+            task.finish()
 
     def _held(self, task: TaskHistory, event: TaskHeld | TaskReleased, record: Record) -> None:
         begins = isinstance(event, TaskHeld)
@@ -340,22 +352,14 @@ class TaskChecks:
             self._add("INV-10", record, message)
         task.end_requested = True
         if waits:
-            self._end(task)
+            task.finish(AttemptEnd.TIMED_OUT_QUEUE)
 
     def _requeue(self, task: TaskHistory) -> None:
-        self._reset(task)
+        task.reset()
+        task.trainings += 1
         task.phase, task.end_requested = TaskPhase.QUEUED, False
         if task.stop_requested or task.idle:
-            self._end(task)
-
-    def _end(self, task: TaskHistory) -> None:
-        self._reset(task)
-        task.phase = TaskPhase.ENDED
-
-    def _reset(self, task: TaskHistory) -> None:
-        """Forgets what the task's placement had reached."""
-        task.place = None
-        task.status, task.last_step, task.has_final = TaskStatus.INIT, None, False
+            task.finish()
 
     def _is_current(self, task: TaskHistory, event: PlacementEvent, record: Record) -> bool:
         """Returns whether an event is of the current placement; adds a finding if not."""

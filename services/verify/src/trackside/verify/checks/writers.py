@@ -25,6 +25,12 @@ def check_repeated(task: TaskHistory, event: MetricReported, record: Record, fin
     """Checks a report without effect: of two FINAL values one is not by its worker."""
     training = (event.attempt, event.placement, event.interrupts, event.requests)
     of_task = (task.attempt, task.placement, task.interrupted, task.taken)
+    if event.kind == "PERIODICAL" and training == of_task and event.step == task.last_step:
+        said = task.said
+        if said is not None and said.step == event.step and said.value != event.value:
+            values = f"{said.value} and {event.value}"
+            message = f"task {task.task_id} has reported two values of step {event.step}, {values}"
+            findings.add("INV-7", record, message)
     repeated = event.kind == "FINAL" and task.has_final and training == of_task
     if repeated and event.value != task.final:
         message = (

@@ -117,7 +117,7 @@ class Reporter:
         self._interrupts = 0
         self._requests = 0
         self._first_step = 0
-        self._end_number = 0
+        self._end_number = self._values = 0
 
     @property
     def _token(self) -> dict[str, Any]:
@@ -291,6 +291,7 @@ class Reporter:
             self.flush()
         self.resources_freed()
         fields = {**self._token, "incarnation": self._entry.owner, "memory_measure": "own"}
+        fields["reports"] = self._values if self._publisher.numbers else None
         event = AttemptEnded.model_validate({**fields, **ending})
         if self._spans is not None:
             on_appended = self._spans.ends_with(event, on_appended)
@@ -351,12 +352,12 @@ class Reporter:
         value: float | str | None,
         others: Mapping[str, float | str],
     ) -> None:
+        self._values += 1
         finite = None if isinstance(value, str) else value
         non_finite = value if isinstance(value, str) else None
         fields = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
         fields |= {"interrupts": self._interrupts, "requests": self._requests}
-        if others:
-            fields["others"] = {tag_text(name): each for name, each in others.items()}
+        fields["others"] = {tag_text(name): each for name, each in others.items()}
         # Without a number: it names no incarnation, and no order between streams depends on it.
         self._send(MetricReported.model_validate(fields), None, linger=kind == "FINAL", number=0)
 

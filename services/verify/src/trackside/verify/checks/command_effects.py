@@ -1,0 +1,131 @@
+"""INV-26 of commands: what a command leads to says what the command has said.
+
+An event of the decision that accepts a command, and the command, often have a field of one name: these are
+equal, also within a definition that the event has as a whole. What a command leaves to the service, such as a
+seed, isn't compared.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.codec import command_of
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.message import Command, Message, Record
+from trackside.domain.findings import Findings
+
+NOT_REPEATED = frozenset(
+    {
+        "RunStarted.pipeline",  # compiled
+        "RunStarted.parameters",  # with defaults
+        "IncrementalJobCreated.dataset",  # where it is
+        "IncrementalJobUpdated.dataset",
+    }
+)
+"""The fields that have the name of one of the command, and say something else."""
+
+
+@dataclass(slots=True)
+class CommandEffectChecks:
+    """Keeps the commands of each stream until they are answered, and the accepted ones for their decision."""
+
+    findings: Findings
+    _received: dict[str, dict[Source, CommandReceived]] = field(default_factory=dict)
+    _accepted: dict[str, tuple[bytes, str, Command | None]] = field(default_factory=dict)
+    _commands: tuple[type[Command], ...] = field(default=AGGREGATES.commands)
+    _rules: dict[str, int] = field(default_factory=dict)
+
+    def take(self, record: Record) -> None:
+        """Checks one applied event."""
+        event, envelope = record.message, record.envelope
+        if type(event) is CommandReceived:
+            self._received.setdefault(envelope.stream, {})[event.source] = event
+            self._check_problems(event, record)
+        elif type(event) is CommandAccepted or type(event) is CommandRefused:
+            received = self._received.get(envelope.stream, {}).pop(event.source, None)
+            self._answered(event, received, record)
+        elif envelope.decision_id and (found := self._accepted.get(envelope.stream)) is not None:
+            decision, command_id, command = found
+            if decision == envelope.decision_id:
+                self._compare(event, command_id, command, record)
+
+    def _check_problems(self, event: CommandReceived, record: Record) -> None:
+        first = event.problems[0] if event.problems else event.problem
+        if first != event.problem:
+            self.findings.add("INV-26", record, "the problem of the command is not the first of its problems")
+        stream = record.envelope.stream
+        if not self._rules.get(stream, 1) <= event.rules <= RULES:
+            self.findings.add("INV-26", record, f"the rules of the stream are not {event.rules}")
+        self._rules[stream] = event.rules
+
+    def _answered(
+        self, event: CommandAccepted | CommandRefused, received: CommandReceived | None, record: Record
+    ) -> None:
+        self._accepted.pop(record.envelope.stream, None)
+        if received is None:
+            return
+        self.findings.checked["INV-26"] += 1
+        if event.command_id != received.command_id:
+            message = f"command {received.command_id} is answered as {event.command_id}"
+            self.findings.add("INV-26", record, message)
+        if isinstance(event, CommandAccepted):
+            if received.problem is not None:
+                message = (
+                    f"command {event.command_id} is accepted, and has the problem {received.problem.code}"
+                )
+                self.findings.add("INV-26", record, message)
+            command = command_of(received.command_type, received.body or {}, self._commands)
+            parsed = command if isinstance(command, Command) and received.body is not None else None
+            self._accepted[record.envelope.stream] = record.envelope.decision_id, event.command_id, parsed
+            return
+        first = event.problems[0] if event.problems else None
+        if first is not None and (first.code, first.path) != (event.code, event.path):
+            self.findings.add("INV-26", record, "the refusal is not for the first of its problems")
+        if received.problem is not None and received.problem.code != event.code:
+            message = f"it is refused as {event.code}, and its problem is {received.problem.code}"
+            self.findings.add("INV-26", record, message)
+
+    def _compare(self, event: Message, command_id: str, command: Command | None, record: Record) -> None:
+        self.findings.checked["INV-26"] += 1
+        said = getattr(event, "command_id", "")
+        if said and said != command_id:
+            message = f"{type(event).__name__} is of command {said}, and in the decision of {command_id}"
+            self.findings.add("INV-26", record, message)
+        if command is None:
+            return
+        for path, value, wanted in _shared(event, command):
+            if value != wanted:
+                message = f"{path} is {value!r:.80}, and command {command_id} says {wanted!r:.80}"
+                self.findings.add("INV-26", record, message)
+
+
+def _shared(event: Message, command: Command) -> list[tuple[str, Any, Any]]:
+    """Returns the fields that both have: what they are called, the event's value, and the command's."""
+    name, found = type(event).__name__, []
+    said = {each: _plain(getattr(command, each)) for each in type(command).model_fields}
+    for each in type(event).model_fields:
+        value, path = getattr(event, each), f"{name}.{each}"
+        if said.get(each) is not None:
+            found.append((path, _plain(value), said[each]))
+        elif (
+            isinstance(value, BaseModel)
+            and type(value).model_fields.keys() <= type(command).model_fields.keys()
+        ):
+            found += [
+                (f"{path}.{inner}", _plain(getattr(value, inner)), said[inner])
+                for inner in type(value).model_fields
+                if inner != "direction" or not said.get("objectives")  # then it is that of the first one
+            ]
+    return [each for each in found if each[0] not in NOT_REPEATED]
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value that is equal to that of another model with the same fields."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,152 @@
+"""Logs that the shipped services have decided, one for each aggregate, recorded in a simulation."""
+
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from trackside.contracts.message import Record
+from trackside.contracts.topics import Topic, Topics, partition_of
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.eventlog.decode import decode
+from trackside.eventlog.errors import PreflightError
+from trackside.eventlog.log import Entry, TopicPartition
+from trackside.simulation.config import SimulationConfig, without_faults
+from trackside.simulation.run import Simulation
+from trackside.simulation.running_scenarios import AskingScenario, TrainingScenario
+from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
+from trackside.verify.log import VerificationReport, verify_topics
+from trackside.verify.verifier import Fold
+
+ResultT = TypeVar("ResultT")
+TOPICS = Topics(event_partitions=3)
+EVENTS = TOPICS.events.name
+MOST_EVENTS = 400
+"""How many events a recorded log has at most."""
+
+
+def at_once(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Returns the result of a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: ResultT = done.value
+        return result
+    raise AssertionError("it waits for something")
+
+
+@dataclass
+class RecordedLog:
+    """A log that nobody appends to; each entry is decoded once, also if several logs have it."""
+
+    entries: Mapping[TopicPartition, Sequence[Entry]]
+    ended: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The ends of partitions that do not end with their last entry."""
+    known: dict[int, tuple[Entry, Record | None]] = field(default_factory=dict)
+
+    def decoded(self, entry: Entry) -> Record | None:
+        _, record = self.known.get(id(entry)) or self.known.setdefault(id(entry), (entry, decode(entry)))
+        if record is not None:
+            record.trust, record.distrust = None, ""  # which are of the verification before this one
+        return record
+
+    def changed(self, place: TopicPartition, entries: Sequence[Entry]) -> "RecordedLog":
+        return RecordedLog({**self.entries, place: entries}, known=dict(self.known))
+
+    def events(self) -> Iterator[Entry]:
+        """Yields the events, partition by partition."""
+        for (topic, _), entries in sorted(self.entries.items()):
+            if topic == EVENTS:
+                yield from entries
+
+    def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> "RecordedReader":
+        return RecordedReader(self, dict(starts))
+
+    async def ends(self, topic: str) -> dict[int, int]:
+        places = [place for place in self.entries if place[0] == topic]
+        return {place[1]: self._end(place) for place in places}
+
+    async def ends_of(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
+        return {topic: await self.ends(topic) for topic in topics}
+
+    async def beginnings(self, topic: str) -> dict[int, int]:
+        return {partition: 0 for name, partition in self.entries if name == topic}
+
+    async def preflight(self, topics: Sequence[Topic]) -> None:
+        names = {name for name, _ in self.entries}
+        if missing := [topic.name for topic in topics if topic.name not in names]:
+            raise PreflightError(f"topic {missing[0]} does not exist")
+
+    def _end(self, place: TopicPartition) -> int:
+        entries = self.entries[place]
+        return self.ended.get(place, entries[-1].offset + 1 if entries else 0)
+
+
+@dataclass
+class RecordedReader:
+    """Reads a partition after the other."""
+
+    log: RecordedLog
+    starts: dict[TopicPartition, int]
+
+    async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
+        place = next(iter(self.starts))
+        first = self.starts.pop(place)
+        return [entry for entry in self.log.entries[place] if entry.offset >= first]
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Verified:
+    """What a verification has found in a log, and what became of each event, by its partition and offset."""
+
+    report: VerificationReport
+    outcomes: dict[tuple[int, int], Outcome]
+    streams: dict[str, Stream]
+
+    @property
+    def found(self) -> list[str]:
+        return [str(each) for each in self.report.findings]
+
+
+def verified(log: RecordedLog, fold: Fold | None = None) -> Verified:
+    """Verifies a log as `trackside verify-log --complete` does."""
+    outcomes: dict[tuple[int, int], Outcome] = {}
+    streams: dict[str, Stream] = {}
+
+    def note(stream: Stream, outcome: Outcome, record: Record, value: bytes) -> None:
+        outcomes[record.partition, record.offset] = outcome
+        streams[stream.stream_id] = stream
+
+    work = verify_topics(log, TOPICS, fold=fold, on_record=note, decoded=log.decoded)  # type: ignore[arg-type]
+    return Verified(at_once(work).complete(), outcomes, streams)
+
+
+def stream_partition(stream: str) -> int:
+    """Returns the partition of a stream in a recorded log."""
+    return partition_of(stream, TOPICS.event_partitions)
+
+
+def recorded(scenario: type[StreamScenario], seed: int, tasks: int = 8, **changed: Any) -> RecordedLog:
+    """Records the log of a scenario without faults."""
+    config = without_faults(SimulationConfig(trials=tasks, concurrency=3, scenario=scenario, **changed))
+    simulation = Simulation(seed, config)
+    result = simulation.run()
+    assert result.violations == []
+    entries = {place: list(found) for place, found in simulation.log.entries.items()}
+    del entries[TOPICS.heartbeats.name, 0]
+    simulation.forget()
+    log = RecordedLog(entries)
+    assert 0 < sum(1 for _ in log.events()) <= MOST_EVENTS
+    return log
+
+
+LOGS: Mapping[str, Callable[[], RecordedLog]] = {
+    "search": partial(recorded, SearchScenario, 1),
+    "batch": partial(recorded, BatchScenario, 1),
+    "training": partial(recorded, TrainingScenario, 1, 6),
+    "asking": partial(recorded, AskingScenario, 1),
+}
+"""What records each log."""

@@ -1,0 +1,34 @@
+"""The one-edit mutants of a log that no check can find, and why: all of them are of single fields."""
+
+from collections.abc import Mapping
+from enum import Enum
+
+
+class Reason(Enum):
+    """Why a changed field stays unseen."""
+
+    TEXT = "free text"
+    TIME = "a time"
+    MEASUREMENT = "a measurement that nothing else has"
+    NO_EFFECT = "an event without effect by design"
+
+
+def _fields(reason: Reason, **messages: str) -> dict[str, Reason]:
+    """Returns kinds of mutants by their name: messages with their fields."""
+    return {
+        f"field {message}.{name}": reason for message, names in messages.items() for name in names.split()
+    }
+
+
+UNSEEN: Mapping[str, Reason] = {
+    **_fields(
+        Reason.MEASUREMENT,
+        # What a task reports in between, how its process went, and what it saved, only its worker knows.
+        MetricReported="kind step value others",
+        AttemptEnded="end error result exit_code peak_memory_bytes peak_cuda_memory_bytes memory_measure",
+        ArtifactSaved="name kind size_bytes media_type step metadata requests",
+    ),
+    **_fields(Reason.TIME, AttemptEnded="load_time_ms train_time_ms"),
+    **_fields(Reason.TEXT, ParametersWithheld="reason"),
+}
+"""By kind of mutant. A kind is here if one of its mutants stays unseen: most of them are found elsewhere."""
