@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.growth import say_what_is_held
 from trackside.worker.child.parent_death import die_with
 
 COMMAND = Path(sys.executable).with_name("trackside")
@@ -185,6 +186,7 @@ def _begin(
 def main() -> None:
     """Runs the process that forks, and in each process that it forks the service or the command line."""
     if name := _serve():
+        say_what_is_held(name)
         importlib.import_module(f"trackside.{name}.app").main()
 
 

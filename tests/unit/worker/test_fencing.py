@@ -16,7 +16,7 @@ from trackside.eventlog.decision_signer import DecisionSigner, new_signer
 from trackside.eventlog.log import Entry
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.own_membership import OwnMembership
-from trackside.worker.placements.fencing import REMEMBERED_TASKS, CommandAction, FencingTable, Refusal
+from trackside.worker.placements.fencing import REMEMBERED_ANSWERS, CommandAction, FencingTable, Refusal
 
 
 def fencing_table(accepted: tuple[int, int] | None = None) -> FencingTable:
@@ -88,12 +88,37 @@ def test_a_refused_placement_is_refused_again_and_a_late_answer_of_an_older_one_
     assert fencing.tasks["a"].answer is None and fencing.tasks["a"].active
 
 
-def test_only_so_many_tasks_are_remembered() -> None:
-    fencing = fencing_table()
-    for number in range(REMEMBERED_TASKS + 5):
+def test_the_answers_of_the_last_placements_are_kept_and_those_before_run_no_second_time() -> None:
+    fencing = fencing_table((1, 1))
+    fencing.record_finished("a", (1, 1))
+    for number in range(REMEMBERED_ANSWERS - 1):
         fencing.record_forbidden(str(number), (1, 1))
-    assert len(fencing.tasks) == REMEMBERED_TASKS
-    assert "4" not in fencing.tasks and "5" in fencing.tasks
+    assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
+    fencing.record_forbidden("last", (1, 1))
+    assert len(fencing.tasks) == REMEMBERED_ANSWERS
+    assert fencing.action_for_run(run()) is CommandAction.IGNORE
+    assert fencing.action_for_stop(STOP) is CommandAction.IGNORE
+    assert fencing.action_for_recall(RECALL) is CommandAction.IGNORE
+    assert fencing.action_for_run(run(placement=2)) is CommandAction.RUN
+
+
+def test_a_task_that_runs_again_is_not_forgotten_for_the_end_before() -> None:
+    fencing = fencing_table((1, 1))
+    fencing.record_finished("a", (1, 1))
+    fencing.record_accepted("a", (2, 1))
+    for number in range(REMEMBERED_ANSWERS):
+        fencing.record_forbidden(str(number), (1, 1))
+    assert fencing.tasks["a"].active
+    assert fencing.action_for_run(run()) is CommandAction.IGNORE
+
+
+def test_only_so_many_tasks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trackside.worker.placements.fencing.REMEMBERED_TASKS", 10)
+    fencing = fencing_table()
+    for number in range(REMEMBERED_ANSWERS + 15):
+        fencing.record_forbidden(str(number), (1, 1))
+    found = [fencing.action_for_run(run(task_id=str(number))) for number in (4, 5)]
+    assert found == [CommandAction.RUN, CommandAction.IGNORE]
 
 
 def test_what_has_not_begun_is_returned_when_it_is_asked_back() -> None:

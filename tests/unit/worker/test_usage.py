@@ -82,7 +82,7 @@ def test_a_group_is_all_processes_of_the_session(tmp_path: Path) -> None:
     process(tmp_path, 7, session=7, pages=40)
     process(tmp_path, 8, session=1, pages=80)
     found = usage.read_sessions([5, 7, 9], tmp_path)
-    assert found[5] == usage.SessionUsage(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0)
+    assert found[5] == usage.SessionUsage(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0, 30 * PAGE)
     assert found.keys() == {5, 7}
     assert usage.read_sessions([], tmp_path / "nowhere") == {}
 
@@ -100,6 +100,20 @@ def forked(root: Path, pid: int, *, anon: int, share: int, **more: Any) -> None:
     status = f"VmHWM: {anon + 50} kB\nVmRSS: {anon + 20} kB\nRssAnon: {anon} kB\nRssFile: 20 kB\n"
     rollup = f"Rss: {anon + 20} kB\nPss_Anon: {share} kB\nPss_File: 9 kB\nAnonymous: {anon} kB\n"
     process(root, pid, pages=9999, status=status, smaps_rollup=rollup, **more)
+
+
+def test_a_session_that_has_not_run_is_not_measured_again(tmp_path: Path) -> None:
+    def measured(anon: int, **more: Any) -> int:
+        forked(tmp_path, 5, session=5, anon=anon, share=anon, **more)
+        found.update(usage.read_sessions([5], tmp_path, found))
+        return found[5].memory_bytes // 1024
+
+    found: dict[int, usage.SessionUsage] = {}
+    assert measured(100) == 100
+    assert measured(200) == 100, "nothing has run that could have changed it"
+    assert measured(300, ticks=1) == 300
+    process(tmp_path, 6, session=5, pages=1)
+    assert measured(400, ticks=1) == 400 + PAGE // 1024, "another process has begun"
 
 
 def test_pages_of_the_forkserver_are_no_task_s(tmp_path: Path) -> None:

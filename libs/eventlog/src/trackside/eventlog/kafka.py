@@ -119,6 +119,7 @@ class KafkaLog:
             self.decryption,
         )
         self._readers.add(reader)
+        reader.on_closed = self._readers.discard
         return reader
 
     async def ends(self, topic: str) -> dict[int, int]:

@@ -66,6 +66,7 @@ class KafkaReader:
         self._last_ends: dict[Partition, int] = {}
         self._decryption = decryption
         self._undecrypted: list[Entry] = []
+        self.on_closed: Callable[[KafkaReader], None] = lambda _: None
 
     def assign(self, starts: Mapping[Partition, int]) -> None:
         """Adds partitions to read, from the next `read` on."""
@@ -121,6 +122,7 @@ class KafkaReader:
 
     async def close(self) -> None:
         """Ends the reader."""
+        self.on_closed(self)
         await self._rebuild()
 
     async def _ready(self, max_wait_s: float) -> AIOKafkaConsumer | None:

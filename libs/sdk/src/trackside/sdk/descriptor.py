@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
-from weakref import WeakMethod
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.sdk.channel import (
@@ -35,6 +34,7 @@ from trackside.sdk.channel import (
     json_number,
 )
 from trackside.sdk.fetching import FetchError
+from trackside.sdk.forks import follow_forks
 from trackside.sdk.saving import SaveError
 
 DESCRIPTOR = "TRACKSIDE_METRICS_FD"
@@ -83,8 +83,7 @@ class DescriptorChannel:
         self._asking, self._writing = threading.Lock(), threading.Lock()
         self._locks: dict[str, int] = {}
         self._is_forked = False
-        forked = WeakMethod(self._begin_in_fork)
-        os.register_at_fork(after_in_child=lambda: (begin := forked()) and begin())
+        follow_forks(self)
 
     def parameters(self) -> dict[str, Any]:
         """Returns the parameters that the task was submitted with."""
@@ -247,7 +246,7 @@ class DescriptorChannel:
         finally:
             fcntl.flock(self._locks[name], fcntl.LOCK_UN)
 
-    def _begin_in_fork(self) -> None:
+    def begin_in_fork(self) -> None:
         """Takes new locks in a process that was forked: another thread may have held those of its parent."""
         self._is_forked = True
         self._asking, self._writing = threading.Lock(), threading.Lock()

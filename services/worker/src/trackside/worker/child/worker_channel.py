@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import socket
 import sys
 import threading
@@ -11,13 +10,13 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
-from weakref import WeakMethod
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.sdk.channel import FetchedCheckpoint, ReportedSummary, StopRequest, json_number
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.fetching import FetchError
+from trackside.sdk.forks import follow_forks
 from trackside.sdk.saving import SaveError
 from trackside.worker.child.progress import ProgressFile
 from trackside.worker.child.spool import Labels, Spool
@@ -103,8 +102,7 @@ class WorkerChannel:
         self.interrupts = 0
         self.final_value: ReportedValue | None = None
         self._is_forked = False
-        forked = WeakMethod(self._begin_in_fork)
-        os.register_at_fork(after_in_child=lambda: (begin := forked()) and begin())
+        follow_forks(self)
 
     def parameters(self) -> dict[str, Any]:
         """Returns a copy of the parameters of the trial."""
@@ -364,7 +362,7 @@ class WorkerChannel:
             self._write(PointBatch(self._points))
             self._points = []
 
-    def _begin_in_fork(self) -> None:
+    def begin_in_fork(self) -> None:
         """Forgets what the parent has to send; takes new locks, as another thread may have held those."""
         self._lock = threading.Condition()
         self._asking, self._saving = threading.Lock(), threading.Lock()

@@ -197,7 +197,9 @@ class HostSampler:
     async def sample(self) -> Snapshot:
         """Takes one sample now."""
         owned = list(self._owned())
-        sample = await asyncio.to_thread(_sampled, [task.pid for task in owned], self.cgroup_bytes)
+        earlier = self._sample.sessions if self._sample is not None else {}
+        pids = [task.pid for task in owned]
+        sample = await asyncio.to_thread(_sampled, pids, self.cgroup_bytes, earlier)
         answers = await self._driver_answers()
         readings = {device_id: found for device_id, found in answers.items() if isinstance(found, GpuReading)}
         tasks = task_uses(self._sample, sample, owned, readings, self._peaks)
@@ -256,8 +258,13 @@ class HostSampler:
         return self._answers
 
 
-def _sampled(pids: Collection[int], cgroup_bytes: Callable[[int], int | None]) -> HostSample:
-    sessions = {pid: as_counted(session, cgroup_bytes(pid)) for pid, session in read_sessions(pids).items()}
+def _sampled(
+    pids: Collection[int],
+    cgroup_bytes: Callable[[int], int | None],
+    earlier: Mapping[int, SessionUsage],
+) -> HostSample:
+    found = read_sessions(pids, before=earlier)
+    sessions = {pid: as_counted(session, cgroup_bytes(pid)) for pid, session in found.items()}
     return HostSample(time.monotonic(), read_host(), read_cpu(), sessions)
 
 

@@ -1,6 +1,6 @@
 """Fencing: the newest placement of each task, and what a device command means in view of it. Pure."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -9,7 +9,10 @@ from trackside.contracts.device_commands import GiveInstruction, NextParameters,
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnded
 
+REMEMBERED_ANSWERS = 1_000
+"""Of so many placements that have ended the answer is kept: a power cut may take the last from the log."""
 REMEMBERED_TASKS = 100_000
+"""Of so many more the token is kept, so that a late command does not run one again."""
 
 FencingToken = tuple[int, int]
 """Orders the placements of one task: attempt number, then placement number."""
@@ -55,7 +58,9 @@ class FencingTable:
     incarnation: str
     task_types: Collection[str]
     services: Collection[str] = ()
-    tasks: OrderedDict[str, NewestPlacement] = field(default_factory=OrderedDict)
+    tasks: dict[str, NewestPlacement] = field(default_factory=dict)
+    _ended: deque[tuple[str, FencingToken]] = field(default_factory=deque)
+    _over: OrderedDict[str, FencingToken] = field(default_factory=OrderedDict)
 
     def action_for_run(self, command: RunTask) -> CommandAction | Refusal:
         """Returns what to do about a RunTask, without recording it."""
@@ -114,10 +119,11 @@ class FencingTable:
         if command.incarnation != self.incarnation:
             return CommandAction.IGNORE
         newest = self.tasks.get(command.task_id)
+        known = self._over.get(command.task_id) if newest is None else newest.token
         token = (command.attempt, command.placement)
-        if newest is None or newest.token < token:
+        if known is None or known < token:
             return None
-        return CommandAction.ANSWER_AGAIN if newest.token == token else CommandAction.IGNORE
+        return CommandAction.ANSWER_AGAIN if newest and known == token else CommandAction.IGNORE
 
     def record_accepted(self, task_id: str, token: FencingToken) -> None:
         """Records that a placement was accepted."""
@@ -132,6 +138,7 @@ class FencingTable:
     def record_forbidden(self, task_id: str, token: FencingToken) -> None:
         """Records that a placement must never run."""
         self._store(task_id, NewestPlacement(token))
+        self._retire(task_id, token)
 
     def record_answer(self, task_id: str, token: FencingToken, answer: Event) -> None:
         """Records the answer to repeated commands."""
@@ -140,15 +147,28 @@ class FencingTable:
             newest.answer = answer
         elif newest is None or newest.token < token:  # it was refused, so nothing else is known of it
             self._store(task_id, NewestPlacement(token, answer=answer))
+            self._retire(task_id, token)
 
     def record_finished(self, task_id: str, token: FencingToken) -> None:
         """Records that a placement has ended."""
         newest = self.tasks.get(task_id)
         if newest is not None and newest.token == token:
             newest.active = False
+            self._retire(task_id, token)
 
     def _store(self, task_id: str, newest: NewestPlacement) -> None:
         self.tasks[task_id] = newest
-        self.tasks.move_to_end(task_id)
-        while len(self.tasks) > REMEMBERED_TASKS:
-            self.tasks.popitem(last=False)
+        self._over.pop(task_id, None)
+
+    def _retire(self, task_id: str, token: FencingToken) -> None:
+        """Notes the end of a placement; of the one that has ended longest ago only the token is kept."""
+        self._ended.append((task_id, token))
+        if len(self._ended) <= REMEMBERED_ANSWERS:
+            return
+        oldest, its_token = self._ended.popleft()
+        newest = self.tasks.get(oldest)
+        if newest is not None and newest.token == its_token and not newest.active:
+            del self.tasks[oldest]
+            self._over[oldest] = its_token
+            if len(self._over) > REMEMBERED_TASKS:
+                self._over.popitem(last=False)
