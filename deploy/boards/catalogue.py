@@ -8,6 +8,7 @@ from boards.board import Board
 
 NOT_SHOWN: Final[Mapping[str, str]] = {
     "trackside.dispatcher.distrusted.events": "0 unless events are forged or a key is missing",
+    "trackside.projections.ended.sessions": "0 unless a query of the login of dashboards never ends",
     "trackside.dispatcher.stuck.decisions": "0 unless the process before ended itself; an alert says so",
 }
 """Metrics without a panel, with the reason."""

@@ -18,7 +18,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 from trackside.projections.snapshots import STATE_SHAPE, fold_name
 
-DEFINED = {("dispatcher", 22): "25103e497da98302", ("scheduler", 19): "9e50681c63c1269e"}
+DEFINED = {("dispatcher", 23): "d0398fd66a418ea0", ("scheduler", 20): "af97774ef44dc41e"}
 MIGRATED = (
     *("4ce6070e34a2ec49", "9703c28e59e65760", "24f461e95825ef47", "fe62dfc3bf5eaf46", "3830ff5ddaed20ef"),
     "6182a22ca500bbc7",

@@ -386,16 +386,7 @@ OTHERS: list[Message] = [
         state_sha256=DIGEST,
     ),
 ]
+_GROUPS = (COMMANDS, COMMAND_EVENTS, TASK_EVENTS, ARTIFACT_EVENTS, INSTRUCTION_EVENTS, CHILD_EVENTS)
 EXAMPLES: dict[str, Message] = {
-    message.wire_type(): message
-    for message in (
-        *COMMANDS,
-        *COMMAND_EVENTS,
-        *TASK_EVENTS,
-        *ARTIFACT_EVENTS,
-        *INSTRUCTION_EVENTS,
-        *CHILD_EVENTS,
-        *KERNEL_EVENTS,
-        *OTHERS,
-    )
+    message.wire_type(): message for group in (*_GROUPS, KERNEL_EVENTS, OTHERS) for message in group
 }

@@ -353,11 +353,10 @@ class Reporter:
         others: Mapping[str, float | str],
     ) -> None:
         self._values += 1
-        finite = None if isinstance(value, str) else value
-        non_finite = value if isinstance(value, str) else None
+        finite, non_finite = (None, value) if isinstance(value, str) else (value, None)
         fields = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
-        fields |= {"interrupts": self._interrupts, "requests": self._requests}
-        fields["others"] = {tag_text(name): each for name, each in others.items()}
+        named = {tag_text(name): each for name, each in others.items()}
+        fields |= {"interrupts": self._interrupts, "requests": self._requests, "others": named}
         # Without a number: it names no incarnation, and no order between streams depends on it.
         self._send(MetricReported.model_validate(fields), None, linger=kind == "FINAL", number=0)
 
