@@ -35,6 +35,7 @@ CASES = (
         perhaps=("TracksideServiceAbsent",),
     ),
     Case(faults.undecodable_record, ("TracksideDeadLetters",)),
+    Case(faults.decision_too_long, ("TracksideDecisionTooLong",), perhaps=("TracksideServiceDown",)),
     Case(faults.stream_parked, ("TracksideStreamsParked",)),
     Case(faults.task_without_worker, ("TracksideTasksUnschedulable",)),
     Case(faults.tasks_out_of_memory, ("TracksideOutOfMemory",)),

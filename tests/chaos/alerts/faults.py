@@ -237,6 +237,16 @@ async def service_killed_again(on: Installation) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def decision_too_long(on: Installation) -> AsyncIterator[None]:
+    """Sends the dispatcher the signal of the timer of decisions, which ends it with its stack traces."""
+    series = 'process_start_time_seconds{job="dispatcher"}'
+    before = await asyncio.to_thread(on.watched_by.query, series)
+    os.kill(on.pid("dispatcher"), signal.SIGPROF)
+    await _until_other(on, series, before)
+    yield
+
+
+@asynccontextmanager
 async def _paused(pid: int) -> AsyncIterator[None]:
     os.kill(pid, signal.SIGSTOP)
     try:

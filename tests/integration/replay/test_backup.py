@@ -34,7 +34,7 @@ from trackside.replay.history.errors import (
 from trackside.replay.transfer.backup import add_to_backup
 from trackside.replay.transfer.backup_files import MANIFEST, PARTIAL, read_manifest
 from trackside.replay.transfer.restore import manifest_to_restore, restore
-from trackside.verify.log import verify
+from trackside.verify.log import verify_topics
 
 FIRST = "000001.jsonl.gz"
 
@@ -52,7 +52,7 @@ async def test_a_restored_log_has_each_record_at_its_offset_and_time_and_makes_t
     assert await given.is_restored(before)
     assert (await given.log.beginnings(given.topics.logs.name))[1] == 2
     await given.log.preflight(given.topics.shared)
-    assert await verify(given.log, given.topics) == []
+    assert (await verify_topics(given.log, given.topics)).findings == []
     with fresh_database(stack.postgres_dsn, database_with_tables()) as fresh:
         assert await given.rows(fresh) == rows
 

@@ -138,7 +138,8 @@ async def open_sandbox(
     """Creates the topics; kills all processes at the end."""
     sandbox = Sandbox(bootstrap, dsn, Topics(prefix), folder)
     async with KafkaLog(bootstrap, "test") as log:
-        await log.ensure([sandbox.topics.metrics, sandbox.topics.events, sandbox.topics.dead_letters])
+        topics = sandbox.topics
+        await log.ensure([topics.metrics, topics.events, topics.dead_letters, topics.fleet])
         try:
             yield sandbox, log
         finally:

@@ -193,7 +193,7 @@ async def test_a_publisher_can_name_only_what_the_catalogue_allows_and_where_a_t
             "$.key: the parameters of a may name kaggle, and name 'root': add it to `secrets` of the task "
             "type in the catalogue of the worker",
         ),
-        ("bad_parameters", "$.number: '(a secret)' is not of type 'number' (rule: type)"),
+        ("bad_parameters", '$.number: "(a secret)" is not of type "number" (rule: type)'),
     ]
     assert end.end is AttemptEnd.FINISHED
     assert "hunter2" not in json.dumps([each.model_dump(mode="json") for each in (*refused, end)])

@@ -39,7 +39,7 @@ def test_a_stream_is_given_up_after_two_ends_in_its_decision(tmp_path: Path) -> 
             assert (stuck.ended_for, stuck.by_stream["a"].times) == ("a", times)
             assert stuck.has_given_up("a") is (times == 2)
     with process(tmp_path) as stuck:
-        assert (stuck.ended_for, stuck.has_given_up("a"), stuck.has_given_up("b")) == ("", True, False)
+        assert (stuck.ended_for, stuck.has_given_up("a"), stuck.has_given_up("b")) == (None, True, False)
         stuck.refused("a")
         assert not stuck.has_given_up("a")
     with process(tmp_path) as stuck:
@@ -60,7 +60,7 @@ def test_a_process_that_is_killed_in_a_decision_counts_nothing(tmp_path: Path) -
     for _ in range(3):
         assert end_in_a_decision(tmp_path, "a", killed=True) == signal.SIGKILL
     with process(tmp_path) as stuck:
-        assert (stuck.ended_for, stuck.by_stream) == ("", {})
+        assert (stuck.ended_for, stuck.by_stream) == (None, {})
 
 
 def test_a_stream_without_a_command_stays_given_up_until_another_release(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ class StuckDecisions:
         """
         self.by_stream: dict[str, StuckDecision] = {}
         self._release, self._limit_s = release, limit_s
-        self.ended_for = ""
-        """The stream that the process before was ended for, if it was."""
+        self.ended_for: str | None = None
+        """The stream that the process before ended itself for, if it did; empty if it decided about none."""
         self._counts: Path | None = None
         self._mark: mmap.mmap | None = None
         self._traces: IO[bytes] | None = None
@@ -120,8 +120,8 @@ class StuckDecisions:
         traces.truncate(0)
         end = _LENGTH_BYTES + int.from_bytes(self._mark[:_LENGTH_BYTES], "big")
         stream_id = self._mark[_LENGTH_BYTES:end].decode(errors="replace")
+        self.ended_for = stream_id
         if stream_id:
-            self.ended_for = stream_id
             self.by_stream.setdefault(stream_id, StuckDecision()).times += 1
             self._write()
         times = self.by_stream[stream_id].times if stream_id else 0

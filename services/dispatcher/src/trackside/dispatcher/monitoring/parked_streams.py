@@ -21,7 +21,7 @@ class ParkedStreams:
         for stream in streams.by_id.values():
             if stream.parked is not None:
                 self._told[stream.stream_id] = told(stream.parked, stream.partition)
-        if stuck.ended_for:
+        if stuck.ended_for is not None:
             counter("trackside.dispatcher.stuck.decisions").inc()
         self._tell()
 
