@@ -13,7 +13,7 @@ Points = dict[str, list[tuple[int, int, float]]]
 
 TAGS = st.sampled_from(["", "loss", "a/b", "\u00e9\u4e00", "t" * 300, "t" * 118, "t" * 119])
 STEPS = st.one_of(st.integers(0, 300), st.integers(-(2**63), 2**63 - 1))
-TIMES = st.one_of(st.floats(1e9, 4e9), st.floats())
+TIMES = st.one_of(st.floats(1e9, 4e9), st.floats(1e11, 1e13), st.floats())
 
 
 @st.composite
@@ -77,9 +77,17 @@ def test_what_is_read_without_the_parser_is_what_the_parser_reads(bodies: list[b
         assert found == points_of([*bodies, *bodies])
 
 
-def scalar(tag: str, step: int) -> bytes:
+def scalar(tag: str, step: int, wall_time: float = 1.5) -> bytes:
     summary = Summary(value=[Summary.Value(tag=tag, simple_value=step)])
-    return Event(wall_time=1.5, step=step, summary=summary).SerializeToString()
+    return Event(wall_time=wall_time, step=step, summary=summary).SerializeToString()
+
+
+def test_a_time_that_is_no_date_is_kept_whether_the_parser_reads_it_or_not() -> None:
+    times = (5e11, 2.6e11, 1e13, -5e11, -math.inf, math.inf, math.nan, 1.5)
+    expected = [500 * 10**12, 260 * 10**12, 0, -500 * 10**12, 0, 0, 0, 1_500]
+    for first, time_ms in zip(times, expected, strict=True):
+        [points], _ = points_of([scalar("loss", step, time) for step, time in enumerate((first, *times))])
+        assert [point[1] for point in points["loss"]] == [time_ms, *expected]
 
 
 def test_records_of_known_tags_need_no_parser_up_to_a_number_of_tags() -> None:

@@ -1,10 +1,9 @@
 """Wall times of event files."""
 
-_LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999."""
+LATEST_S = 9e12
+"""The latest time that the read models hold, and as long before 1970; a date is below 2.5e11 s."""
 
 
 def milliseconds(seconds: float) -> int:
-    """Returns a wall time in milliseconds since 1970; 0 for one that no calendar has."""
-    scaled = seconds * 1000
-    return round(scaled) if -_LATEST_MS <= scaled <= _LATEST_MS else 0
+    """Returns a wall time in milliseconds since 1970; 0 for one beyond `LATEST_S`, or that is no number."""
+    return round(seconds * 1000) if -LATEST_S <= seconds <= LATEST_S else 0

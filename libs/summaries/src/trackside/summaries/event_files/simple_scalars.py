@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trackside.summaries.event_files.milliseconds import milliseconds
+from trackside.summaries.event_files.milliseconds import LATEST_S, milliseconds
 from trackside.summaries.event_files.protos.tensorboard_pb2 import Event, Summary
 from trackside.summaries.event_files.values import Segment
 
@@ -21,7 +21,6 @@ _TIME_KEY, _STEP_KEY = 0x09, 0x10
 _AFTER_TIME = 9
 _LONGEST_STEP = 9
 """Bytes of a step below 2^63; a negative one has ten."""
-_LARGEST_TIME_S = 1e12
 
 
 class SimpleScalars:
@@ -81,7 +80,7 @@ class SimpleScalars:
 def _milliseconds(seconds: bytes) -> list[int]:
     """Returns wall times, as `milliseconds` does for each."""
     times = np.frombuffer(seconds, "<f8")
-    if np.all(np.abs(times) < _LARGEST_TIME_S):  # false for NaN, too
+    if np.all(np.abs(times) <= LATEST_S):  # false for NaN, too
         rounded: list[int] = np.rint(times * 1000).astype(np.int64).tolist()
         return rounded
     return [milliseconds(each) for each in times.tolist()]
