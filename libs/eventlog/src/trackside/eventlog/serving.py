@@ -28,7 +28,6 @@ from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.rights_watch import watch_rights
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.settings import StackSettings
-from trackside.eventlog.stuck_decisions import StuckDecisions
 from trackside.telemetry import metrics
 from trackside.telemetry.health import Health, serve
 from trackside.telemetry.setup import configure
@@ -100,12 +99,6 @@ async def _run(
         background.spawn(say_until_it_answers(kafka, partial(ask_kafka, settings), logger.error))
         writer = RecordWriter(role, settings.instance, settings.signer)
         service = ServiceContext(log, settings.topics, writer, health, settings, background, stop)
-        service.stuck = StuckDecisions(
-            settings.state_folder,
-            f"{role}-{settings.instance}",
-            version("trackside"),
-            settings.decision_limit_s,
-        )
         service.permitted.clear()
         needed = rights_of(principal, settings.topics)
         background.spawn(watch_rights(settings, needed, health, service.permitted))
@@ -113,7 +106,6 @@ async def _run(
             await run(service)
         finally:
             await background.close()
-            service.stuck.close()
         await _linger(health, settings.metrics_linger_s)
 
 

@@ -1,7 +1,9 @@
 """The dispatcher's wiring: settings, log, recovery, reactor, projection."""
 
 import sys
+from contextlib import closing
 from functools import partial
+from importlib.metadata import version
 
 import structlog
 
@@ -32,6 +34,7 @@ from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.eventlog.stuck_decisions import StuckDecisions
 from trackside.projections.background import keep_rows
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.past.forgetting import keep_forgotten
@@ -96,9 +99,15 @@ async def _run(service: ServiceContext, settings: DispatcherSettings, policy: Pu
     )
     service.background.spawn(advice.start())
     try:
-        await _decide(service, settings, policy, advice)
+        with closing(_stuck_decisions(service.settings)) as service.stuck:
+            await _decide(service, settings, policy, advice)
     finally:
         await advice.close()
+
+
+def _stuck_decisions(stack: StackSettings) -> StuckDecisions:
+    name, release = f"dispatcher-{stack.instance}", version("trackside")
+    return StuckDecisions(stack.state_folder, name, release, stack.decision_limit_s)
 
 
 async def _decide(

@@ -6,8 +6,9 @@ a copy. A number that an incarnation has drawn and no record has is a record tha
 has crashed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
@@ -51,11 +52,10 @@ class ReadNumbers:
             self.next += 1
         return True
 
-    def missing(self) -> list[int]:
-        """Returns the numbers that are missing before the highest one."""
-        if not self.beyond:
-            return []
-        return [number for number in range(self.next, max(self.beyond)) if number not in self.beyond]
+    def missing(self) -> Iterator[int]:
+        """Yields the numbers that are missing before the highest one, which may be any that was written."""
+        last = max(self.beyond, default=0)
+        return (number for number in range(self.next, last) if number not in self.beyond)
 
 
 @dataclass(slots=True)
@@ -108,8 +108,8 @@ class WorkerReportChecks:
             if numbers is None or incarnation.end in CRASHED:
                 continue
             unreadable = self._unreadable.get(incarnation.source, set())
-            if missing := [number for number in numbers.missing() if number not in unreadable]:
-                listed = ", ".join(str(number) for number in missing[:SHOWN_NUMBERS])
+            missing = (number for number in numbers.missing() if number not in unreadable)
+            if listed := ", ".join(str(number) for number in islice(missing, SHOWN_NUMBERS)):
                 message = f"no record of incarnation {incarnation.incarnation} has number {listed}"
                 self.findings.leave_open("INV-25", numbers.position, message)
 
