@@ -1,7 +1,7 @@
 """Whether a process that lives long keeps something of each thing that it does.
 
-What it holds is counted twice, while nothing is under way, with many runs of a thing in between. Code,
-caches and connections are there the first time; what has grown the second time was kept for each run.
+What it holds is counted three times, while nothing is under way, with many runs of a thing in between. Code,
+caches and connections are there once; what has grown each time was kept for each run.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ COUNTED_AT = "TRACKSIDE_TEST_COUNTED_AT"
 """The variable with the folder of the sockets at which forked services say what they hold."""
 OBJECTS_A_RUN = 0.25
 """More objects than that for each run, by their mean, are kept by it: the least is one."""
-NOISE = 100
+NOISE = 20
 """How many objects more there may be at one moment than at another: a timer that was cancelled stays until it
 is due."""
 SHARE = 0.01
@@ -136,32 +136,42 @@ async def assert_keeps_nothing(
 
     `run` does it as often as it is told.
     """
+    half = (last - first) // 2
     await run(first)
     before = await holds()
-    await run(last - first)
+    await run(half)
+    middle = await holds()
+    in_first_half = {name: grown(before[name], middle[name], half) for name in before}
+    await run(last - first - half)
     found: list[str] = []
 
     async def is_settled() -> bool:
         after = await holds()
-        found[:] = [line for name in before for line in grown(name, before[name], after[name], last - first)]
+        in_second_half = {name: grown(middle[name], after[name], half) for name in before}
+        found[:] = [
+            f"{name} {more}"
+            for name in before
+            for what, more in in_second_half[name].items()
+            if what in in_first_half[name]
+        ]
         return not found
 
     with suppress(TimeoutError):
         await poll_until(is_settled, SETTLED_S)
-    assert not found, f"between {first} and {last} runs: " + "; ".join(found)
+    assert not found, f"in the last {half} of {last} runs, and in those before: " + "; ".join(found)
 
 
-def grown(name: str, before: Held, after: Held, runs: int) -> list[str]:
-    """Returns what a process holds more after so many runs, in sentences."""
-    found = []
+def grown(before: Held, after: Held, runs: int) -> dict[str, str]:
+    """Returns what a process holds more after so many runs, and that in words."""
+    found = {}
     by_type = Counter(after.objects)
     by_type.subtract(before.objects)
     more = by_type.total()
     if more > NOISE + OBJECTS_A_RUN * runs:
         most = ", ".join(f"{each} {count:+}" for each, count in by_type.most_common(12))
-        found.append(f"{name} has {more:+} objects, {more / runs:.2f} a run: {most}")
+        found["objects"] = f"has {more:+} objects, {more / runs:.2f} a run: {most}"
     for what in ("descriptors", "threads", "files"):
         had, has = getattr(before, what), getattr(after, what)
         if has > had + max(FEW, SHARE * had):
-            found.append(f"{name} has {has} {what}, and had {had}")
+            found[what] = f"has {has} {what}, and had {had}"
     return found

@@ -53,12 +53,11 @@ class Findings:
 
     def add(self, invariant: str, place: Record | RecordPosition, message: str) -> None:
         """Adds a finding."""
-        at = position_of(place) if isinstance(place, Record) else place
-        self.found.append(Finding(invariant, *at, message))
+        self.found.append(_finding(invariant, place, message))
 
-    def leave_open(self, invariant: str, place: RecordPosition, message: str) -> None:
-        """Adds what is a violation only if nothing more is appended to the log."""
-        self.open.append(Finding(invariant, *place, message))
+    def leave_open(self, invariant: str, place: Record | RecordPosition, message: str) -> None:
+        """Adds what is a violation only if nothing more is appended, and nobody else appends."""
+        self.open.append(_finding(invariant, place, message))
 
     def illegal(self, record: Record, why: str) -> None:
         """Adds an event that isn't legal in this state."""
@@ -92,3 +91,7 @@ class Findings:
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Returns findings in the order of the log, partition by partition."""
     return sorted(findings, key=lambda f: (f.topic, f.partition, f.offset, f.invariant))
+
+
+def _finding(invariant: str, place: Record | RecordPosition, message: str) -> Finding:
+    return Finding(invariant, *(position_of(place) if isinstance(place, Record) else place), message)

@@ -118,13 +118,14 @@ class TaskChecks:
 
     def ignored(self, task: TaskHistory | None, event: TaskAssigned, record: Record) -> None:
         """Checks an assignment without effect: it may be too late, and not too early."""
+        wrong = ""
         if task is None:
-            self._add("INV-6", record, f"task {event.task_id} is assigned, which was never submitted")
-        elif event.attempt > task.attempt or (
-            event.attempt == task.attempt and event.placement > task.placement + 1
-        ):
+            wrong = f"task {event.task_id} is assigned, which was never submitted"
+        elif (event.attempt, event.placement) > (task.attempt, task.placement + 1):
             current = describe_placement(task.attempt, task.placement)
-            self._add("INV-6", record, f"{_describe(event)} is assigned after {current}, and has no effect")
+            wrong = f"{_describe(event)} is assigned after {current}, and has no effect"
+        if wrong:
+            self.findings.leave_open("INV-6", record, wrong)
 
     def _scheduler_event(self, task: TaskHistory, event: TaskEvent, record: Record) -> None:
         match event:
