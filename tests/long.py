@@ -132,6 +132,7 @@ PIECES: tuple[Piece, ...] = (
     _chaos("disk", 4, "test_full_disk.py"),
     _chaos("soak", 4, "test_soak.py"),
     _chaos("starved", 4.5, "test_starved_machine.py"),
+    _chaos("adoption", 5, "test_adoption_on_a_busy_machine.py"),
     _chaos("alerts", 5, "alerts"),
     _bench("trials", 3, "trials", "slots", "batch", "answers", "idle", "peers"),
     _bench("log", 3, "rebuild", "points", "replay", "simulation", "service-memory", "recovery", "resumption"),

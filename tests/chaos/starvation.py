@@ -16,9 +16,14 @@ while os.getppid() == parent:
 
 
 @contextmanager
-def busy_loops(count: int) -> Iterator[None]:
-    """Runs so many busy loops during the block."""
-    loops = [subprocess.Popen([sys.executable, "-c", LOOP]) for _ in range(count)]
+def busy_loops(count: int, *, apart: bool = False) -> Iterator[None]:
+    """Runs so many busy loops during the block.
+
+    The kernel may divide the processors among sessions first: all loops get as much then as one process of
+    another session, unless each is `apart` in its own.
+    """
+    command = [sys.executable, "-c", LOOP]
+    loops = [subprocess.Popen(command, start_new_session=apart) for _ in range(count)]
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from tests.stack import Servers
 from tests.unit.aggregates.rounds.given import BETTER, DATASET_ID, JOB, MODEL, JobLog
 from trackside.aggregates.rounds.messages import RollbackModel
 from trackside.aggregates.rounds.view import IncrementalJobView
+from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.domain.display.view import QueriedRows
 from trackside.domain.table import ViewRow
@@ -146,16 +147,21 @@ async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
     assert view.listed(newest[0]).runs == f"{MODEL}@2 live"
 
 
-async def test_a_page_says_why_a_service_is_not_ready(tables: str) -> None:
+@pytest.mark.parametrize("how", [AttemptEnd.FAILED, AttemptEnd.LOST])
+async def test_a_page_says_why_a_service_is_not_ready(tables: str, how: AttemptEnd) -> None:
     job = JobLog()
     job.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
-    job.end(task_of(job, "serve"), error="ValueError")
+    job.end(task_of(job, "serve"), error="ValueError" if how is AttemptEnd.FAILED else "", how=how)
     view = IncrementalJobView()
     await write_rows(await log_of(job.records, ONE_PARTITION), tables, ONE_PARTITION)
     row, queried = await shown(view, tables)
     (task,) = {each["task_id"] for each in queried["inference_services"]}
     said = dict(view.facts(row, queried))["api.1"]
-    assert said == f"attempt 1: ValueError: it was ValueError; see trackside logs {task}"
+    expected = {
+        AttemptEnd.FAILED: f"attempt 1: ValueError: it was ValueError; see trackside logs {task}",
+        AttemptEnd.LOST: "attempt 1: its worker was lost; a round waits until it runs again",
+    }
+    assert said == expected[how]
 
 
 async def test_rows_that_are_rebuilt_are_the_same(worked: Written) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from trackside.embedded.postgres.server import clear_stale_pid
 from trackside.embedded.processes import Check, ProcessSpec, open_log
 from trackside.embedded.service_logs import ROTATED_BYTES, rotate_logs
 from trackside.embedded.supervised import next_backoff
+from trackside.embedded.supervisor import Supervisor
 
 
 @pytest.mark.thorough
@@ -37,6 +39,27 @@ def test_a_program_that_dies_within_10_s_waits_longer_each_time_up_to_5_s(lives_
     assert set(pauses[5:]) <= {5.0}
     assert next_backoff(5.0, 10.0) == 0.0
     assert next_backoff(0.0, 1.0) == 0.2
+
+
+def test_what_waits_to_be_started_again_is_due_once_a_server_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds: dict[str, Check] = {"kafka": "kafka", "worker": "http", "console": "http"}
+    specs = [
+        ProcessSpec(name, ["x"], str(tmp_path / name), tier=int(name != "kafka"), check=check)
+        for name, check in kinds.items()
+    ]
+    supervisor = Supervisor(tmp_path, Plan(specs, bootstrap_servers="", postgres_dsn=""))
+    kafka, *services = supervisor.supervised
+    for each in services:
+        each.started, each.backoff_s = time.monotonic(), 2.5
+        each.wait_longer(each.started)
+        assert each.due > each.started + 4
+    kafka.status.state = "starting"
+    monkeypatch.setattr("trackside.embedded.supervisor.is_responding", lambda *_, **__: True)
+    supervisor._check()
+    assert kafka.status.state == "ready"
+    assert [(each.due, each.backoff_s) for each in services] == [(0.0, 0.0)] * 2
 
 
 def test_ports_are_distinct_and_below_the_ephemeral_range() -> None:

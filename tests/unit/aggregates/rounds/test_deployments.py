@@ -75,6 +75,27 @@ def test_an_update_that_nobody_confirms_in_time_names_who_has_not(log: given.Job
     assert [event.status for event in log.of(RoundEnded)] == ["failed"]
 
 
+def test_a_round_waits_for_a_service_whose_worker_was_lost_and_counts_its_time_from_there(
+    log: given.JobLog,
+) -> None:
+    service = deploying(log)
+    log.end(service, how=AttemptEnd.LOST)
+    log.wait(600)
+    assert not log.of(deploy_messages.ModelUpdateTimedOut), "it waits to be started again"
+    log.ready(service)
+    log.wait(59)
+    assert not log.of(deploy_messages.ModelUpdateTimedOut)
+    log.wait(1)
+    assert [event.targets for event in log.of(deploy_messages.ModelUpdateTimedOut)] == [["serve.api.1"]]
+
+
+def test_a_round_fails_in_time_for_a_service_that_fails_by_itself(log: given.JobLog) -> None:
+    service = deploying(log)
+    log.end(service, error="Killed")
+    log.wait(60)
+    assert log.of(deploy_messages.ModelUpdateTimedOut)
+
+
 def test_a_service_that_comes_later_gets_the_update_at_once(log: given.JobLog) -> None:
     service = deploying(log)
     log.end(service, error="Killed")
@@ -166,14 +187,16 @@ def test_an_update_goes_to_targets_that_come_meanwhile_and_waits_for_no_other(lo
     assert (other.job.live.version, other.job.update) == (2, None)
 
 
-def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(log: given.JobLog) -> None:
+@pytest.mark.parametrize("how", [AttemptEnd.FAILED, AttemptEnd.LOST])
+def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(
+    log: given.JobLog, how: AttemptEnd
+) -> None:
     service = deploying(log, confirm_s=600)
     log.acknowledge(service, ok=False, message="no memory")
-    log.end(service, how=AttemptEnd.LOST)
+    log.end(service, how=how)
     log.wait(60)
     due_ms = log.next_due_ms()
-    assert due_ms is not None
-    assert due_ms > log.now_ms
+    assert due_ms is None if how is AttemptEnd.LOST else due_ms is not None and due_ms > log.now_ms
 
 
 def update(log: given.JobLog, **deploy: Any) -> None:

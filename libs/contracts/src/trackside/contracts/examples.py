@@ -306,6 +306,7 @@ OTHERS: list[Message] = [
         max_cuda_memory_bytes={"digits": 4 * 2**30},
         credentials=["datasets"],
         services=["digits"],
+        keep_ms=45_000,
         digests={"digits": "5f3a"},
         built_in=[fleet.CHECK_ARTIFACTS],
     ),

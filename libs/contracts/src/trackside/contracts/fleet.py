@@ -1,5 +1,6 @@
 """The fleet: workers, their devices, and their signs of life."""
 
+from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -64,7 +65,8 @@ class WorkerJoined(Event):
     each GPU; types without a limit are left out. `credentials` are the names of those that its host has, not
     their keys: what an input needs. `services` are those of its task types that are services.
     `digests` are the SHA-256 of what its catalogue says of each task type. `built_in` are the task types that
-    it runs itself, such as `trackside.check-artifacts`.
+    it runs itself, such as `trackside.check-artifacts`. `keep_ms` is how long its tasks run on without it,
+    for the next worker, where that is longer than its lease: what its host needs for a start.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -84,6 +86,7 @@ class WorkerJoined(Event):
     services: list[str] = Field(default=[], exclude_if=is_absent)
     digests: dict[str, str] = Field(default={}, exclude_if=is_absent)
     built_in: list[str] = Field(default=[], exclude_if=is_absent)
+    keep_ms: int = Field(default=0, exclude_if=not_)
 
 
 class CatalogueChanged(Event):

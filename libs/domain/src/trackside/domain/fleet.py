@@ -18,6 +18,11 @@ from trackside.domain import key_events
 from trackside.domain.outcome import Outcome
 from trackside.domain.worker_events import distrust_of_member
 
+LEFT, LOST = "left", "lost"
+"""How a worker went."""
+MAX_KEEP_MS = 3_600_000
+"""The longest that tasks run on without their worker, in ms, whatever it says."""
+
 
 @dataclass(slots=True)
 class Worker:
@@ -61,6 +66,8 @@ class Worker:
     """The digests of what its catalogue says of each task type; empty for a worker of an earlier release."""
     built_in: frozenset[str] = frozenset()
     """The task types that it runs itself, whatever its catalogue."""
+    keep_ms: int = 0
+    """How long its tasks run on without it, for its next incarnation, in ms; 0: for its lease."""
     unhealthy: dict[str, str] = field(default_factory=dict)
     """Why devices have failed, by device id; cleared when the worker joins again."""
     gone: str = ""
@@ -143,9 +150,9 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
         case WorkerJoined():
             return _joined(fleet, event, record)
         case WorkerLeft():
-            return _gone(fleet, event, "left", record)
+            return _gone(fleet, event, LEFT, record)
         case WorkerLost():
-            return _gone(fleet, event, "lost", record)
+            return _gone(fleet, event, LOST, record)
         case CatalogueChanged():
             return _catalogue_changed(fleet, event)
         case DeviceUnhealthy():
@@ -184,6 +191,7 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         services=frozenset(event.services),
         digests=event.digests,
         built_in=frozenset(event.built_in),
+        keep_ms=min(event.keep_ms, MAX_KEEP_MS),
     )
     return Outcome.APPLIED
 

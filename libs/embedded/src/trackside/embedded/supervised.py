@@ -74,6 +74,11 @@ class SupervisedProcess:
         self.status.state = "restarting"
         self.failed_starts += not self.was_ready
 
+    def stop_waiting(self) -> None:
+        """Has it started at once if it waits to be: what it has ended for is there again."""
+        if self.status.state == "restarting":
+            self.due = self.backoff_s = 0.0
+
     @property
     def pids(self) -> list[int]:
         """The processes that it has now: its own, and that of its spare."""

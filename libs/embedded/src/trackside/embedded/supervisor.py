@@ -246,6 +246,10 @@ class Supervisor:
                 each.status.state = "ready"
                 each.was_ready = True
                 self.problems.set(f"{each.spec.name}_failed", "")
+                if each.spec.check in SERVERS:
+                    for other in self.supervised:
+                        if other.spec.tier > each.spec.tier:
+                            other.stop_waiting()
         required = [each for each in self.supervised if not each.spec.optional]
         if self.status.state == "starting" and all(each.was_ready for each in required):
             self.status.state = "running"

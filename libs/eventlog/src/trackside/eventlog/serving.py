@@ -3,7 +3,6 @@
 import asyncio
 import faulthandler
 import platform
-import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
@@ -31,6 +30,7 @@ from trackside.eventlog.settings import StackSettings
 from trackside.telemetry import metrics
 from trackside.telemetry.health import Health, serve
 from trackside.telemetry.setup import configure
+from trackside.telemetry.start_signals import STOP_SIGNALS
 
 logger = structlog.get_logger("trackside.eventlog")
 
@@ -85,7 +85,7 @@ async def _run(
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     _register_metrics(role)
     health = Health(role)

@@ -1,6 +1,9 @@
 """Runs the dispatcher: `python -m trackside.dispatcher`."""
 
-from trackside.dispatcher.app import main
+from trackside.telemetry.start_signals import end_cleanly
 
 if __name__ == "__main__":
+    end_cleanly()  # before the imports, which take seconds
+    from trackside.dispatcher.app import main
+
     main()

@@ -1,6 +1,9 @@
 """Runs the scheduler: `python -m trackside.scheduler`."""
 
-from trackside.scheduler.app import main
+from trackside.telemetry.start_signals import end_cleanly
 
 if __name__ == "__main__":
+    end_cleanly()  # before the imports, which take seconds
+    from trackside.scheduler.app import main
+
     main()

@@ -14,7 +14,7 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain.fleet import Fleet, Worker
+from trackside.domain.fleet import LOST, Fleet, Worker
 from trackside.domain.proposal import Proposal
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
@@ -45,7 +45,7 @@ def lost_attempts(
     fleet: Fleet,
     positions: Mapping[int, int],
     live: frozenset[tuple[str, str]] = frozenset(),
-    is_silent: Callable[[str], bool] = lambda _: False,
+    is_silent: Callable[[str, int], bool] = lambda *_: False,
 ) -> Iterable[tuple[Task, Proposal]]:
     """Yields the end of every attempt whose worker's incarnation is gone.
 
@@ -54,6 +54,9 @@ def lost_attempts(
     incarnation) of workers known to be present: if all attempts are on these, none is checked. An incarnation
     that has not joined may be about to, or its join may not be folded yet: it is gone once `is_silent` says
     that its lease has run out. So ends one that adopted an attempt and died before it joined.
+
+    What runs on without its worker is lost only when that was silent for as long as its host needs for a
+    start: `is_silent` says so for an incarnation and a time in ms, and for its lease where that is longer.
     """
     if live.issuperset(cluster.tasks_on):
         return
@@ -61,13 +64,27 @@ def lost_attempts(
         if fleet.current(worker_id, incarnation):
             continue
         worker = fleet.workers.get(worker_id)
-        if worker is None or not (fleet.knows(incarnation) or is_silent(incarnation)):
+        if worker is None or not (fleet.knows(incarnation) or is_silent(incarnation, 0)):
             continue
         if any(positions.get(partition, 0) < offset for partition, offset in worker.after.items()):
             continue
+        starts = _may_start_again(fleet, worker, incarnation) and not is_silent(incarnation, worker.keep_ms)
         for task_id in task_ids:
             task = cluster.placed[task_id]
-            yield task, _about(task, "lose attempt", _ended(task, AttemptEnd.LOST, incarnation))
+            if not (starts and _runs_on(task)):
+                yield task, _about(task, "lose attempt", _ended(task, AttemptEnd.LOST, incarnation))
+
+
+def _may_start_again(fleet: Fleet, worker: Worker, incarnation: str) -> bool:
+    """Returns whether a next incarnation may still adopt what this one had, as its tasks run on."""
+    is_newest = worker.incarnation == incarnation and worker.gone == LOST
+    return worker.keep_ms > 0 and (is_newest or not fleet.knows(incarnation))
+
+
+def _runs_on(task: Task) -> bool:
+    """Returns whether a task runs on without its worker, and shall: an exclusive one ends with the lease."""
+    is_to_end = task.stop_reason or task.attempt.stopping is not None
+    return task.state is TaskState.ACTIVE and not task.needs.exclusive and not is_to_end
 
 
 def give_up(task: Task) -> Proposal:

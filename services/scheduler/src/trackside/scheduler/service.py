@@ -198,8 +198,8 @@ class Scheduler:
         ):
             yield self._decision(task, reached)
 
-    def _is_silent(self, incarnation: str) -> bool:
-        return self._leases.silent_ms(incarnation) > self._lease_ms
+    def _is_silent(self, incarnation: str, keep_ms: int) -> bool:
+        return self._leases.silent_ms(incarnation) > max(self._lease_ms, keep_ms)
 
     def _is_busy(self, facts: Facts, stream: str) -> bool:
         return stream in self._parked.streams or facts.busy(self._topics.events.name, stream)

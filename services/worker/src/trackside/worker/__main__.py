@@ -1,6 +1,9 @@
 """Runs a worker: `python -m trackside.worker`."""
 
-from trackside.worker.app import main
+from trackside.telemetry.start_signals import end_cleanly
 
 if __name__ == "__main__":
+    end_cleanly()  # before the imports, which take seconds
+    from trackside.worker.app import main
+
     main()

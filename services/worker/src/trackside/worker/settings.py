@@ -117,6 +117,13 @@ class WorkerSettings(BaseSettings):
         description="Let tasks outlive the worker's process, so that the next one takes them over; false "
         "ends them with it.",
     )
+    keep_tasks_s: float = Field(
+        60.0,
+        ge=0,
+        le=3_600,
+        description="The longest that tasks run on without the worker's process, s: they have five times "
+        "what its start took, and no less than the scheduler's lease.",
+    )
     keep_workdirs: bool = Field(
         False,
         description="Keep the working directories of tasks after their end is in the log, but for tasks "

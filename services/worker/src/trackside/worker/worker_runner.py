@@ -19,6 +19,7 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.topics import HOST, Topics
 from trackside.eventlog.background import CANCEL_AGAIN_S
 from trackside.eventlog.client_lifecycle import cancel_tasks
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.log_id import claim_folder, log_name
 from trackside.eventlog.record_writer import RecordWriter
@@ -26,12 +27,13 @@ from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.telemetry.disk_limits import DiskLimits
 from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.health import Health
+from trackside.telemetry.process_start import leave_out
 from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
-from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
-from trackside.worker.attempts.held_forkservers import pids_of, take_over
+from trackside.worker.attempts.forkserver_client import ForkserverClient, environment_of
+from trackside.worker.attempts.held_forkservers import pids_of, private_folder, take_over
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.attempts.secret_source import secret_source
 from trackside.worker.attempts.spec import AttemptContext
@@ -105,8 +107,8 @@ class WorkerRunner:
         nvml = Nvml()
         host_devices = discover(settings.cpu_slots, nvml)
         data_dir_lock = await self._lock_data_dir(data_dir / "worker.lock")
-        sockets = _private_folder(data_dir / "forkservers") if settings.adopt else None
-        forkserver = ForkserverClient(self._modules(), _environment(host_devices), sockets)
+        sockets = private_folder(data_dir / "forkservers") if settings.adopt else None
+        forkserver = ForkserverClient(self._modules(), environment_of(settings.cpu_slots), sockets)
         forkserver.earlier, processes = await take_over(data_dir / "forkservers")
         spared = pids_of(processes)
         cgroups = cgroups_of(settings.id, data_dir, settings.max_processes, spared=spared)
@@ -203,7 +205,8 @@ class WorkerRunner:
         adopted = await adopt(survivors, name, incarnation.placements, context, publisher)
         if not survivors:  # their lease ends soon; new ones can wait for the forkserver
             await context.forkserver.start()
-        await self._join(incarnation, host_devices, publisher, offsets_after([*ended, *adopted]))
+        keep_s = context.forkserver.keep_for_a_start(settings.keep_tasks_s)
+        await self._join(incarnation, host_devices, publisher, offsets_after([*ended, *adopted]), keep_s)
         incarnation.placements.follow_adopted()
         send_heartbeats = incarnation.send_heartbeats(
             self._log, settings.heartbeat_interval_s, monitor.with_readings, context.forkserver.contact
@@ -286,6 +289,7 @@ class WorkerRunner:
         host_devices: list[HostDevice],
         publisher: Publisher,
         after: dict[str, int],
+        keep_s: float,
     ) -> None:
         joined = WorkerJoined(
             worker_id=self.id,
@@ -299,6 +303,7 @@ class WorkerRunner:
             memory_pool=incarnation.placements.ledger.memory_pool,
             credentials=sorted(incarnation.credentials),
             built_in=sorted(BUILT_IN),
+            keep_ms=int(keep_s * 1000),
             **known_types(self._catalogue.current),
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -334,6 +339,7 @@ class WorkerRunner:
 
     async def _lock_data_dir(self, path: Path) -> int:
         """Waits until no other worker uses the data directory; returns the descriptor of its lock."""
+        waits_from_s = monotonic_s()
         waiting = False
         while (descriptor := try_lock(path)) is None:
             if not waiting:
@@ -348,6 +354,7 @@ class WorkerRunner:
         if waiting:
             log.info("the other worker that used this folder has ended", worker=self.id)
         self._health.waiting(None)
+        leave_out(monotonic_s() - waits_from_s)
         return descriptor
 
     async def _retry(self, request: Callable[[], Awaitable[Response]]) -> Response:
@@ -382,17 +389,3 @@ def _credential_names() -> list[str]:
     except CredentialMissing as error:
         log.error("this host's credentials can't be used", reason=str(error))
         return []
-
-
-def _environment(host_devices: list[HostDevice]) -> dict[str, str]:
-    """Returns the forkserver's environment; numeric libraries use a slot's share of the cores, not all."""
-    slots = max(1, sum(host_device.device.kind == "cpu" for host_device in host_devices))
-    share = str(max(1, (os.cpu_count() or 1) // slots))
-    return {"OMP_NUM_THREADS": share, **allowed_environment(os.environ)}
-
-
-def _private_folder(path: Path) -> Path:
-    """Creates a folder that only this user may use; what is connected to there has the tasks."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
-    return path

@@ -27,7 +27,7 @@ from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskO
 from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
@@ -227,8 +227,9 @@ def next_due_ms(stream: Stream[IncrementalJob]) -> int | None:
     update, round_ = job.update, job.round
     if update is not None and update.open and not update.failed:
         found += [at_ms for target, at_ms in update.again_ms.items() if _again(stream, update, target)]
-        if not update.timed_out:
-            found.append(update.due_ms)
+        late_ms = _late_ms(stream, update)
+        if not update.timed_out and late_ms is not None:
+            found.append(late_ms)
     found += [service.again_ms for target, service in job.services.items() if _reload(stream, target)]
     if round_ is not None and round_.approval_due_ms is not None:
         found.append(round_.approval_due_ms)
@@ -240,7 +241,8 @@ def due(stream: Stream[IncrementalJob], now_ms: int) -> Iterator[Proposal]:
     job, traceparent = stream.root, stream.traceparent
     update, round_ = job.update, job.round
     if update is not None and update.open and not update.failed:
-        if not update.timed_out and now_ms >= update.due_ms:
+        late_ms = _late_ms(stream, update)
+        if not update.timed_out and late_ms is not None and now_ms >= late_ms:
             targets = list(update.open)
             late = ModelUpdateTimedOut(update=update.number, targets=targets, due_ms=update.due_ms)
             yield Proposal("time limit of update", [late], job.changed_at, traceparent)
@@ -256,6 +258,23 @@ def due(stream: Stream[IncrementalJob], now_ms: int) -> Iterator[Proposal]:
     if round_ is not None and due_ms is not None and now_ms >= due_ms:
         rejected = DeployRejected(round=round_.number, reason="no one has decided in time", due_ms=due_ms)
         yield Proposal("time limit of approval", [rejected], job.changed_at, traceparent)
+
+
+def _late_ms(stream: Stream[IncrementalJob], update: ModelUpdate) -> int | None:
+    """Returns when the targets of an update have had their time; None while one waits for a worker.
+
+    A service whose worker was lost is not at fault: its time begins anew once it is ready again.
+    """
+    late_ms = update.due_ms
+    for target in update.open:
+        task = _newest_task(stream, target)
+        if task is None or len(task.attempts) < 2 or task.attempts[-2].end is not AttemptEnd.LOST:
+            continue
+        ready_ms = task.attempts[-1].ready_ms
+        if not ready_ms:
+            return None
+        late_ms = max(late_ms, ready_ms + update.due_ms - update.published_ms)
+    return late_ms
 
 
 def _again(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> Proposal | None:
@@ -293,8 +312,13 @@ def _instruct(stream: Stream[IncrementalJob], target: str, update: int, model: R
 
 def _serving(stream: Stream[IncrementalJob], target: str) -> Task | None:
     """Returns the task of a service that can be instructed now, or None."""
+    task = _newest_task(stream, target)
+    return None if task is None or task.stop_reason or not is_ready(task) else task
+
+
+def _newest_task(stream: Stream[IncrementalJob], target: str) -> Task | None:
+    """Returns the task of a service that is to run; None without one, and for a target that is a file."""
     job, service = stream.root, stream.root.services.get(target)
     if service is None or not service.running or service.retired:
         return None
-    task = stream.tasks.get(service_task(job, target, service.tasks)[0])
-    return None if task is None or task.stop_reason or not is_ready(task) else task
+    return stream.tasks.get(service_task(job, target, service.tasks)[0])

@@ -5,11 +5,13 @@ from typing import Any
 
 from trackside.aggregates.rounds.metrics import DELTA, name_of
 from trackside.aggregates.rounds.trigger_display import progress_text
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display.text import Column, TextTable, counted, duration, number, one_line
 from trackside.domain.table import ViewRow
 
 WHY_WIDTH, DIGEST_WIDTH = 26, 12
 """How many characters of a reason, and of a digest, a table shows."""
+LOST = AttemptEnd.LOST.value
 ERROR_WIDTH = 200
 """How many characters of a service's error a page shows."""
 
@@ -212,6 +214,8 @@ def _service_problem(row: ViewRow) -> str:
         return f"waits for a device: {one_line(row['unschedulable'])}"
     if row["failed_attempts"] is None:
         return ""
+    if row["ending"] == LOST:
+        return f"attempt {row['failed_attempts']}: its worker was lost; a round waits until it runs again"
     error = ": ".join(one_line(row[name]) for name in ("error_type", "error_message") if row[name])
     code = "" if row["exit_code"] is None else f" with exit code {row['exit_code']}"
     end = shortened(error, ERROR_WIDTH) if error else f"{row['ending']}{code}"

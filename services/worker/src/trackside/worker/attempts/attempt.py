@@ -126,6 +126,8 @@ class AttemptRun:
         self._process, self._is_adopted, self._cut = process, True, b"\n"
         self._artifacts.hold_inputs(self.spec.inputs)
         self._unanswered, is_usable = self._messages.restore(progress, process.in_log)
+        if self.spec.keep_s:  # as long as this worker's host needs for a start
+            process.keep_on(self.spec.entry.key, self.spec.keep_s, self.spec.silent_s)
         if not is_usable:
             self.stop(AttemptEnd.LOST, 0)
 

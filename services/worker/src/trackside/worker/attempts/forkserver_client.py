@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from trackside.telemetry.process_start import running_s
 from trackside.worker.attempts.forkserver_connection import (
     ForkserverConnection,
     ForkserverGoneError,
@@ -20,6 +21,8 @@ from trackside.worker.forkserver_messages import ForkProcess, LogContact
 
 log = structlog.get_logger("trackside.worker")
 
+STARTS_KEPT = 5
+"""For so many times of its own start the tasks of a worker run on: the next one may have a busier host."""
 ALLOWED_VARIABLES = (
     "PATH",
     "LANG",
@@ -36,6 +39,12 @@ ALLOWED_VARIABLES = (
 def allowed_environment(host: Mapping[str, str], more: Sequence[str] = ()) -> dict[str, str]:
     """Returns the part of the host's environment that tasks get: an allowlist, without secrets."""
     return {name: host[name] for name in (*ALLOWED_VARIABLES, *more) if name in host}
+
+
+def environment_of(cpu_slots: int) -> dict[str, str]:
+    """Returns the forkserver's environment; numeric libraries use a slot's share of the cores, not all."""
+    share = str(max(1, (os.cpu_count() or 1) // max(1, cpu_slots)))
+    return {"OMP_NUM_THREADS": share, **allowed_environment(os.environ)}
 
 
 class ForkserverClient:
@@ -56,6 +65,8 @@ class ForkserverClient:
         self._starting = asyncio.Lock()
         self._spare: TaskProcess | None = None
         self._refilling: asyncio.Task[None] | None = None
+        self.keep_s = 0.0
+        """How long tasks may run on without the worker, in s, where that is longer than its lease."""
         self.earlier: list[ForkserverConnection] = []
         """Forkservers of earlier workers, while they have tasks that this one has adopted."""
 
@@ -139,6 +150,15 @@ class ForkserverClient:
     def outlives(self) -> bool:
         """Whether it outlives the worker."""
         return self._folder is not None
+
+    def keep_for_a_start(self, limit_s: float) -> float:
+        """Has tasks run on without the worker for as long as the next start may take; returns that, s.
+
+        It is measured at the first join of this process, and `limit_s` at most.
+        """
+        if self.outlives and not self.keep_s:
+            self.keep_s = min(limit_s, STARTS_KEPT * running_s())
+        return self.keep_s
 
     def contact(self, at_s: float) -> None:
         """Says when the worker has last reached the log, in monotonic seconds."""

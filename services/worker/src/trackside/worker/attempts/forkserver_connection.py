@@ -91,6 +91,12 @@ class TaskProcess:
         message = HoldProcess(self.number, key, keep_s, silent_s)
         self.forkserver.send(message, [self.channel.fileno(), self.stdout, self.stderr])
 
+    def keep_on(self, key: str, keep_s: float, silent_s: float) -> None:
+        """Says anew how long it outlives the worker, for one that was taken over."""
+        in_log = self.in_log
+        self.hold(key, keep_s, silent_s)
+        self.note_in_log(in_log)
+
     def release(self) -> None:
         """Doesn't let it outlive the worker any longer."""
         self.forkserver.send(ReleaseProcess(self.number))

@@ -42,6 +42,13 @@ async def take_over(folder: Path) -> tuple[list[ForkserverConnection], dict[str,
     return connections, processes
 
 
+def private_folder(path: Path) -> Path:
+    """Creates a folder that only this user may use; what is connected to there has the tasks."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
 def _sockets(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{SUFFIX}"))
 

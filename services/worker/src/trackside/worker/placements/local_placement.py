@@ -295,13 +295,21 @@ def silence_allowed_s(lease_s: float) -> float:
     return max(lease_s - LEASE_MARGIN_S, lease_s / 2)
 
 
+def keep_s_of(command: RunTask, start_s: float) -> float:
+    """Returns how long a task runs on without its worker: its lease, or what a start needs if that is longer.
+
+    An exclusive one has its lease only: it may run elsewhere after that.
+    """
+    return command.lease_s if command.exclusive else max(command.lease_s, start_s)
+
+
 def spec_of(
     placement: LocalPlacement,
     host_devices: Sequence[HostDevice],
     checkpoints: Checkpoints | None,
-    outlives: bool,
+    keep_s: float,
 ) -> AttemptSpec:
-    """Returns what the attempt of a placement runs, on these devices, and whether it outlives the worker."""
+    """Returns what the attempt of a placement runs, on these devices, and how long it outlives the worker."""
     command = placement.command
     return AttemptSpec(
         entry=placement.entry,
@@ -319,7 +327,7 @@ def spec_of(
         checkpoints=checkpoints,
         process=placement.process,
         shared=not command.whole_device and all(each.device.kind == "gpu" for each in host_devices),
-        keep_s=command.lease_s if outlives else 0.0,
+        keep_s=keep_s,
         silent_s=silence_allowed_s(command.lease_s) if command.exclusive else 0.0,
     )
 

@@ -8,7 +8,7 @@ from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener, checkpoints_of
 from trackside.worker.host.devices import HostDevice
-from trackside.worker.placements.local_placement import LocalPlacement, spec_of
+from trackside.worker.placements.local_placement import LocalPlacement, keep_s_of, spec_of
 from trackside.worker.placements.placement_record import PlacementRecord, write_record
 
 log = structlog.get_logger("trackside.worker")
@@ -28,7 +28,8 @@ def make_run(
     checkpoints = checkpoints_of(context, entry, placement.command, uploads)
     devices = [host_devices[device_id] for device_id in entry.device_ids]
     outlives = context.forkserver.outlives and _is_recorded(context, placement)
-    spec = spec_of(placement, devices, checkpoints, outlives)
+    keep_s = keep_s_of(placement.command, context.forkserver.keep_s) if outlives else 0.0
+    spec = spec_of(placement, devices, checkpoints, keep_s)
     run = AttemptRun(context, spec, placement.reporter, listener_of(uploads), traceparent)
     if placement.adopted is not None:
         uploads.restore()
