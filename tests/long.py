@@ -85,7 +85,7 @@ PIECES: tuple[Piece, ...] = (
     Piece("growth-services", 5, ("tests/integration/growth/test_services.py",), whole_files=False),
     Piece("forged-records", 1, ("tests/e2e/test_forged_records.py",), workers=1),
     _e2e("clones", 3.5, "clone", "wheel", "demo"),
-    _e2e("upgrades", 3, "rolling_upgrade", "restarted_stack", "stack_with_readers"),
+    _e2e("upgrades", 4, "rolling_upgrade", "restarted_stack", "stack_with_readers", "late_index"),
     _e2e("secure", 2.5, "secrets_stay_on_the_host", "secure_stack"),
     _e2e(
         "stacks",

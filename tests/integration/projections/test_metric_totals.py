@@ -110,6 +110,20 @@ async def test_the_newest_session_of_a_directory_counts_from_its_first_step_on(t
     assert len(await query(tables, counted.format("accuracy"))) == 3
 
 
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=["in order", "a first attempt is late"])
+async def test_of_the_attempts_that_have_a_tag_the_newest_is_marked_whichever_reports_first(
+    tables: str, order: tuple[int, int]
+) -> None:
+    async with opened_database(tables) as opened:
+        for attempt in order:
+            rows = rows_of(
+                [reported("s.0", tag, [0.5], attempt=attempt) for tag in ("loss", f"only-{attempt}")]
+            )
+            await opened.transaction(partial(write_metrics, rows=rows))
+    marked = await query(tables, "SELECT tag, attempt FROM metric_totals WHERE newest ORDER BY tag")
+    assert marked == [("loss", 2), ("only-1", 1), ("only-2", 2)]
+
+
 async def test_a_point_says_what_it_is_if_it_is_not_finite(tables: str) -> None:
     values = [1.0, None, None, None, None]
     said = {1: "nan", 2: "inf", 3: "-inf"}

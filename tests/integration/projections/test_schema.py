@@ -11,6 +11,7 @@ from tests.integration.projections.harness import query
 from tests.stack import Servers
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
+from trackside.projections.dsn import address_of
 from trackside.projections.metric_tables import POINTS
 from trackside.projections.migrate import migrate, migrations
 from trackside.projections.positions import (
@@ -25,7 +26,6 @@ from trackside.projections.postgres import (
     Connection,
     PostgresGoneError,
     SchemaMissingError,
-    address_of,
     connect,
     copy_new,
 )

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.projections.harness import Written, query
 from tests.integration.projections.postgres_server import KillablePostgres
 from trackside.domain.table import ViewRow
-from trackside.projections import read_pool
+from trackside.projections import blockers, read_pool
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import (
     BadDsnError,
@@ -100,6 +100,40 @@ async def test_a_query_that_takes_too_long_is_cancelled(
     async with pool.read() as models:
         assert await models.positions()
     pool.close()
+
+
+async def test_a_transaction_that_waits_for_a_lock_fails_with_who_holds_it(
+    kept: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blockers, "ASK_AFTER_S", 0.05)
+    async with opened_database(kept.dsn) as holder, opened_database(kept.dsn) as waiting:
+        is_held, is_done = asyncio.Event(), asyncio.Event()
+
+        async def hold(connection: Connection) -> int:
+            await connection.execute("LOCK TABLE searches IN ACCESS EXCLUSIVE MODE")
+            is_held.set()
+            await is_done.wait()
+            return connection.get_server_pid()
+
+        async def read(connection: Connection) -> None:
+            await connection.execute("SET LOCAL lock_timeout = '3s'")
+            await connection.fetch("SELECT FROM searches")
+
+        holding = asyncio.create_task(holder.transaction(hold))
+        await is_held.wait()
+        with pytest.raises(PostgresGoneError, match="lock timeout; blocked by process") as failed:
+            await waiting.transaction(read)
+        is_done.set()
+        assert f"process {await holding} of user" in str(failed.value)
+        assert "LOCK TABLE searches IN ACCESS EXCLUSIVE MODE" in str(failed.value)
+        assert not isinstance(failed.value, StatementTimeoutError)
+
+
+async def test_a_transaction_that_takes_too_long_fails_as_such(kept: Written) -> None:
+    async with opened_database(kept.dsn) as opened:
+        opened.limit_s = 0.2
+        with pytest.raises(StatementTimeoutError, match="TimeoutError"):
+            await opened.transaction(lambda connection: connection.execute("SELECT pg_sleep(10)"))
 
 
 async def test_an_error_of_the_caller_passes_and_the_pool_can_be_used(pool: ReadModelsPool) -> None:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,9 +11,12 @@ from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.projections.metrics import Reported, rows_of
 from trackside.projections.positions import OvertakenError
+from trackside.projections.postgres import StatementTimeoutError
 from trackside.summary_indexer.indexing import GapError, Indexer
 from trackside.summary_indexer.metrics_log import MetricsLog
+from trackside.summary_indexer.store import PositionAdvance
 
 PARTITION = 0
 RECORDS = [outgoing(batch(first=at * 3)) for at in range(11)]
@@ -153,3 +156,40 @@ async def test_reading_waits_while_the_buffer_is_full() -> None:
     async with running_writer(indexer):
         await store.until_position(PARTITION, 11)
     await feeding
+
+
+class SlowPoints(PointsInMemory):
+    """Takes too long for more than `most` points, and for all that have a step of `too_slow`."""
+
+    def __init__(self, most: int, too_slow: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.most, self.too_slow, self.failed = most, set(too_slow), 0
+
+    async def write(self, messages: Sequence[Reported], advances: Mapping[int, PositionAdvance]) -> int:
+        points = rows_of(messages).points
+        if len(points) > self.most or self.too_slow & {point[1] for point in points}:
+            self.failed += 1
+            raise StatementTimeoutError("canceling statement due to statement timeout")
+        return await super().write(messages, advances)
+
+
+async def test_a_batch_that_takes_too_long_is_halved_until_its_parts_do_not() -> None:
+    store = SlowPoints(most=7)
+    indexer = await begun(await log_of(RECORDS[:8]), store)
+    await feed(indexer, ENTRIES[:8])
+    async with running_writer(indexer):
+        await store.until_position(PARTITION, 8)
+    assert (len(store.points), max(store.transactions)) == (24, 6)
+    assert store.failed < len(store.transactions) + 2
+
+
+async def test_a_record_that_alone_takes_too_long_is_dead_lettered_and_the_index_goes_on() -> None:
+    log, store = await log_of(RECORDS[:8]), SlowPoints(most=100, too_slow=[13])
+    indexer = await begun(log, store)
+    await feed(indexer, ENTRIES[:8])
+    async with running_writer(indexer):
+        await store.until_position(PARTITION, 8)
+    [letter] = await dead_letters(log)
+    assert (letter.code, letter.source.offset) == ("too_slow", 4)
+    assert "statement timeout" in letter.message
+    assert len(store.points) == 21 and not indexer.is_working

@@ -13,7 +13,7 @@ from trackside.telemetry.health import Health
 @dataclass
 class FixedPositions:
     positions: dict[int, int] = field(default_factory=dict)
-    has_unwritten: bool = False
+    is_working: bool = False
 
 
 async def watch(
@@ -23,13 +23,13 @@ async def watch(
     stuck_s: float,
     for_s: float = 60.0,
     *,
-    has_unwritten: bool = False,
+    is_working: bool = False,
 ) -> None:
     """Watches an index that stays at a position of a log of one record."""
     log = MemoryLog()
     await log.ensure([TOPICS.metrics])
     await log.append(TOPICS.metrics.name, 0, [outgoing(batch())])
-    index = FixedPositions({0: position}, has_unwritten)
+    index = FixedPositions({0: position}, is_working)
     async with asyncio.timeout(for_s):
         await watch_liveness(log, TOPICS.metrics, index, health, reasons, stuck_s)
 
@@ -64,7 +64,7 @@ async def test_waiting_for_postgres_is_not_being_stuck() -> None:
 async def test_a_transaction_that_takes_long_is_not_being_stuck() -> None:
     health = Health("summary-indexer")
     with pytest.raises(TimeoutError):
-        await watch(0, WaitReasons(health), health, stuck_s=0.01, for_s=1.2, has_unwritten=True)
+        await watch(0, WaitReasons(health), health, stuck_s=0.01, for_s=1.2, is_working=True)
 
 
 def test_it_waits_as_long_as_one_part_of_it_waits() -> None:

@@ -32,6 +32,7 @@ DEAD_LETTER_CODES = {
     "unexpected_type": "The message doesn't belong in its topic.",
     "bad_tag": "The tag of a series is empty, over 1,000 characters, or has control characters.",
     "tombstone": "The record of a topic that keeps everything has no value.",
+    "too_slow": "Postgres did not take the record in time, tried alone three times; others were taken.",
 }
 """Why a record is in the dead letters; the message gives the place."""
 

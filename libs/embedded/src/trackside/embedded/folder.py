@@ -59,7 +59,8 @@ class ProcessStatus:
 
     A blocked process can't write: it is started when it can. `obstacle` says what is in its way. The stack is
     ready without one that is `optional`; one that runs `once` is a command. `last_end` says how it ended
-    last, at `last_end_ms` since 1970.
+    last, at `last_end_ms` since 1970. One that starts may have records of the log to fold, which it is
+    `behind`.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ProcessStatus:
     once: bool = False
     last_end: str = ""
     last_end_ms: int = 0
+    behind: int = 0
 
 
 @dataclass

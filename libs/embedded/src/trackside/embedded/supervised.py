@@ -2,11 +2,13 @@
 
 import math
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trackside.embedded import processes
 from trackside.embedded.folder import ProcessStatus
+from trackside.embedded.live_status import json_answer
 from trackside.embedded.processes import ProcessSpec
 from trackside.embedded.service_health import DUMP_S, STUCK_S, HealthWatch
 from trackside.embedded.spares import Spare
@@ -19,6 +21,9 @@ LONGEST_OPTIONAL_BACKOFF_S = 60.0
 """Of Prometheus and Grafana, which are optional: a start of Grafana takes seconds of a processor."""
 STEADY_AFTER_S = 10.0
 STARTS_BEFORE_FAILED = 3
+LATE_EVERY_S = 1.0
+LATE_AFTER_S = 10.0
+"""For how long a service folds the log at its start before the others no longer wait for it."""
 STUCK = "it was stuck: no turn of its event loop for {seconds:g} s; its log has the stack traces"
 
 
@@ -48,6 +53,9 @@ class SupervisedProcess:
     """What asks a service whether it works; None before it is ready."""
     kill_due_s: float = math.inf
     """When it is killed, as it was stuck; math.inf if it is not."""
+    late_since_s: float = math.inf
+    """Since when it runs and folds the log, and is not ready; math.inf if it does not."""
+    late_due_s: float = 0.0
 
     def __post_init__(self) -> None:
         spec = self.spec
@@ -104,6 +112,20 @@ class SupervisedProcess:
         self.kill_due_s = now_s + DUMP_S
         return True
 
+    def look_late(self, now_s: float) -> None:
+        """Asks a service that is not ready, once a second, how many records it has yet to fold."""
+        if self.spec.health_port is None or now_s < self.late_due_s:
+            return
+        self.late_due_s = now_s + LATE_EVERY_S
+        answer = json_answer(self.spec.health_port, "/ready", LATE_EVERY_S)
+        self.status.behind = int((answer or {}).get("behind", 0))
+        self.late_since_s = min(now_s, self.late_since_s) if self.status.behind else math.inf
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was ready, or works and is late: nothing else waits for what it has to catch up with."""
+        return self.was_ready or time.monotonic() - self.late_since_s >= LATE_AFTER_S
+
     def note_end(self, code: int) -> None:
         """Records how the process ended, and that there is none any more."""
         was_stuck = self.kill_due_s < math.inf
@@ -114,6 +136,7 @@ class SupervisedProcess:
         if self.health is not None:
             self.health.close()
         self.process = self.status.pid = self.health = None
+        self.late_since_s, self.status.behind = math.inf, 0
         self.kill_due_s = math.inf
 
     @property

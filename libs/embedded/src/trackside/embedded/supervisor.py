@@ -186,7 +186,7 @@ class Supervisor:
 
     def _open_tier(self) -> int:
         """Returns the lowest tier that was not ready yet; processes above it wait."""
-        return min((each.spec.tier for each in self.supervised if not each.was_ready), default=sys.maxsize)
+        return min((each.spec.tier for each in self.supervised if not each.has_begun), default=sys.maxsize)
 
     def _start_due(self) -> None:
         open_tier, now = self._open_tier(), time.monotonic()
@@ -238,12 +238,12 @@ class Supervisor:
 
     def _check(self) -> None:
         for each in self.supervised:
-            if (
-                each.status.state == "starting"
-                and not each.is_once
-                and is_responding(each.spec.check, each.port, path=each.spec.ready_path)
-            ):
-                each.status.state = "ready"
+            if each.status.state != "starting" or each.is_once:
+                continue
+            if not is_responding(each.spec.check, each.port, path=each.spec.ready_path):
+                each.look_late(time.monotonic())
+            else:
+                each.status.state, each.status.behind = "ready", 0
                 each.was_ready = True
                 self.problems.set(f"{each.spec.name}_failed", "")
                 if each.spec.check in SERVERS:
@@ -251,7 +251,7 @@ class Supervisor:
                         if other.spec.tier > each.spec.tier:
                             other.stop_waiting()
         required = [each for each in self.supervised if not each.spec.optional]
-        if self.status.state == "starting" and all(each.was_ready for each in required):
+        if self.status.state == "starting" and all(each.has_begun for each in required):
             self.status.state = "running"
 
     def _check_health(self) -> None:

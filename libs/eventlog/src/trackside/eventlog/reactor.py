@@ -376,14 +376,11 @@ class Reactor:
     def _caught_up(self) -> bool:
         if not self._catch_up_ends:
             return self._catch_up_ends is not None
-        reached = [
-            topic_partition
-            for topic_partition, goal in self._catch_up_ends.items()
-            if self.positions.get(topic_partition, goal) >= goal
-        ]
-        for topic_partition in reached:
-            del self._catch_up_ends[topic_partition]
-        return not self._catch_up_ends
+        goals, positions = self._catch_up_ends, self.positions
+        left = {place: goal for place, goal in goals.items() if positions.get(place, goal) < goal}
+        self._catch_up_ends = left
+        self._health.behind = sum(goal - positions[place] for place, goal in left.items())
+        return not left
 
     async def _pump(self, reader: Reader) -> None:
         """Passes the entries that are read to the loop."""

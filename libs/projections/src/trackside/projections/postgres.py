@@ -5,15 +5,16 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Literal, TypeAlias, TypeVar, cast
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from asyncpg import connect_utils
 
 from trackside.domain.table import RowValues, Table
+from trackside.projections.blockers import noted_blockers
+from trackside.projections.dsn import BAD_DSN, address_of
 from trackside.projections.read_times import with_any_time
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -24,14 +25,10 @@ TRANSACTION_LIMIT_S = 60.0
 QUERY_MEMORY_MIB = 64
 """How much memory one sort or join of `fetch_within` may have before it uses the disk."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
-_BAD_DSN = (
-    "TRACKSIDE_POSTGRES_DSN is malformed: expected postgresql://user:password@host:port/database; write the "
-    "characters / ? # @ : % of a user or a password as %2F, %3F, %23, %40, %3A, %25"
-)
 _SETTINGS = {
     "application_name": "trackside",
-    "statement_timeout": "30s",
-    "lock_timeout": "30s",
+    "statement_timeout": "45s",
+    "lock_timeout": "30s",  # less: what waits for a lock fails as such, and not as a statement that is slow
     "idle_in_transaction_session_timeout": "60s",
 }
 LockMode = Literal["SHARE UPDATE EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"]
@@ -44,7 +41,7 @@ class PostgresGoneError(Exception):
 
 
 class StatementTimeoutError(PostgresGoneError):
-    """A statement took longer than it may, and was cancelled."""
+    """A statement or a transaction took longer than it may, and was cancelled."""
 
 
 class BadDsnError(Exception):
@@ -115,19 +112,8 @@ async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
         if _is_transient(error) or isinstance(error, OSError):
             raise PostgresGoneError(f"{address_of(dsn)}: {_text(error)}") from error
         if isinstance(error, ValueError) and not isinstance(error, asyncpg.PostgresError):
-            raise BadDsnError(_BAD_DSN) from None  # what asyncpg says repeats a part of it
+            raise BadDsnError(BAD_DSN) from None  # what asyncpg says repeats a part of it
         raise
-
-
-def address_of(dsn: str) -> str:
-    """Returns host, port and database of a DSN, without the user and the password."""
-    try:
-        found = urlsplit(dsn)
-        if not found.hostname and (service := parse_qs(found.query).get("service")):
-            return f"service {service[0]} of the service file"
-        return f"{found.hostname or 'localhost'}:{found.port or 5432}/{found.path.lstrip('/')}"
-    except ValueError:
-        return "the address in TRACKSIDE_POSTGRES_DSN"
 
 
 async def ask_postgres(dsn: str) -> None:
@@ -174,17 +160,29 @@ class Database:
                 self._holder = None
 
     async def _exclusively(self, work: Callable[[Connection], Awaitable[T]], repeatable_read: bool) -> T:
-        isolation: Literal["repeatable_read"] | None = "repeatable_read" if repeatable_read else None
         try:
             with translated_errors():
-                async with asyncio.timeout(self.limit_s):
-                    if self._connection is None:
-                        self._connection = await connect(self._dsn, self.schema)
-                    async with self._connection.transaction(isolation=isolation):
-                        return await work(self._connection)
+                if self._connection is None:
+                    self._connection = await connect(self._dsn, self.schema)
+                return await self._transaction(self._connection, work, repeatable_read)
         except BaseException:
             self.terminate()
             raise
+
+    async def _transaction(
+        self, connection: Connection, work: Callable[[Connection], Awaitable[T]], repeatable_read: bool
+    ) -> T:
+        isolation: Literal["repeatable_read"] | None = "repeatable_read" if repeatable_read else None
+        with noted_blockers(
+            connection.get_server_pid(), partial(connect, self._dsn, self.schema)
+        ) as blockers:
+            try:
+                async with asyncio.timeout(self.limit_s), connection.transaction(isolation=isolation):
+                    return await work(connection)
+            except (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, TimeoutError) as error:
+                if blockers.text:
+                    raise asyncpg.LockNotAvailableError(f"{_text(error)}; {blockers.text}") from error
+                raise
 
     async def commit_with_retries(
         self,
@@ -192,17 +190,21 @@ class Database:
         on_waiting: Callable[[str | None], None],
         *,
         repeatable_read: bool = False,
+        retries_timeouts: bool = True,
     ) -> T:
         """Runs `work` in one transaction, and retries it until it is committed.
 
         Calls `on_waiting` with the reason of each retry, and with None once it is committed. `work` must
-        detect that it was committed already: the response to a commit can be lost.
+        detect that it was committed already: the response to a commit can be lost. Unless it
+        `retries_timeouts`, StatementTimeoutError is raised: a caller may have less work to give.
         """
         pause = FIRST_PAUSE_S
         while True:
             try:
                 result = await self.transaction(work, repeatable_read=repeatable_read)
             except PostgresGoneError as error:
+                if isinstance(error, StatementTimeoutError) and not retries_timeouts:
+                    raise
                 on_waiting(f"waiting for Postgres: {error}")
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
@@ -284,7 +286,7 @@ def translated_errors() -> Iterator[None]:
     except Exception as error:
         if _is_missing(error):
             raise SchemaMissingError(_text(error)) from error
-        if isinstance(error, asyncpg.QueryCanceledError):
+        if isinstance(error, asyncpg.QueryCanceledError | TimeoutError):
             raise StatementTimeoutError(_text(error)) from error
         if _is_transient(error):
             raise PostgresGoneError(_text(error)) from error

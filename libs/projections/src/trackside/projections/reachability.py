@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from trackside.eventlog.reachability import WITHIN_S, say_until_it_answers
-from trackside.projections.postgres import address_of, ask_postgres
+from trackside.projections.dsn import address_of
+from trackside.projections.postgres import ask_postgres
 
 
 async def say_until_postgres_answers(

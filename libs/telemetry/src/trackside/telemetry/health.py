@@ -37,6 +37,8 @@ class Health:
 
     service: str
     ready: bool = False
+    behind: int = 0
+    """How many records of the log it has yet to fold until it is ready for the first time."""
     now: Callable[[], datetime] = _utc_now
     lag_s: dict[str, float] = field(default_factory=dict)
     loop_lag_s: float = 0.0
@@ -98,7 +100,8 @@ class Health:
         if self.denied:
             return f"a right: {self.denied[0].partition(';')[0]}"
         if self._waiting is None:
-            return None
+            late = self.behind and not self.ready
+            return f"the end of the log, {self.behind:,} records ahead" if late else None
         reason, since = self._waiting
         return f"{reason} since {since.isoformat(timespec='seconds')}"
 
@@ -226,6 +229,8 @@ def _ready(health: Health) -> dict[str, object]:
     degraded: dict[str, object] = {"disk_low": health.disk_low} if health.disk_low else {}
     if health.denied:
         degraded["denied"] = health.denied
+    if health.behind and not health.ready:
+        degraded["behind"] = health.behind
     if health.parked:
         degraded["parked"] = {"streams": health.parked, "some": health.parked_streams}
     return {**health.facts, **degraded} | {

@@ -161,6 +161,8 @@ def _app(settings: StackSettings, session_timeout_s: float, sink: RecordSink) ->
         topic_allow_declare=False,
         topic_disable_leader=True,
         stream_wait_empty=False,
+        # Records of 4,000 points: its own 4,096 would be half a GB.
+        stream_buffer_maxsize=64,
     )
 
 

@@ -7,7 +7,7 @@ after one commit, and many points are written in large batches.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -20,12 +20,17 @@ from trackside.eventlog.dead_letters import dead_letter
 from trackside.eventlog.encryption import RETRY_S, Decryption, decrypt_or_wait, is_encrypted
 from trackside.eventlog.log import Entry
 from trackside.projections.metrics import Reported
+from trackside.projections.postgres import StatementTimeoutError
 from trackside.summary_indexer.store import PositionAdvance
 from trackside.summary_indexer.validation import decode_summaries, size_of
 from trackside.telemetry.metrics import counter, gauge, histogram
 
 log = structlog.get_logger("trackside.summary_indexer")
 
+MOST_RECORDS = 1_000_000
+"""How many records a transaction has at most; fewer after one took too long."""
+TRIES_OF_A_RECORD = 3
+"""How often a record alone may take too long before it is left out."""
 ASSIGN_TIMEOUT_S = 25.0
 """How long reading the positions from Postgres may take; less than faust's own limit for a seek."""
 
@@ -42,7 +47,10 @@ class PointsSink(Protocol):
         ...
 
     async def write(self, messages: Sequence[Reported], advances: Mapping[int, PositionAdvance]) -> int:
-        """Writes records and positions in one transaction; returns how many points and items they have."""
+        """Writes records and positions in one transaction; returns how many points and items they have.
+
+        Raises StatementTimeoutError if that takes too long.
+        """
         ...
 
 
@@ -64,19 +72,11 @@ class SourceLog(Protocol):
 
 @dataclass(slots=True)
 class _BufferedRecord:
-    partition: int
-    offset: int
+    entry: Entry
     points: int
     message: Reported | None
-    append_time_ms: int
-
-
-@dataclass(slots=True)
-class WriteBatch:
-    """What one transaction writes: messages, and how far it advances each partition."""
-
-    messages: list[Reported] = field(default_factory=list)
-    advances: dict[int, PositionAdvance] = field(default_factory=dict)
+    tries: int = 0
+    """How often it alone took too long to write."""
 
 
 class Indexer:
@@ -104,7 +104,9 @@ class Indexer:
         self._next_read: dict[int, int] = {}
         self._next_write: dict[int, int] = {}
         self._buffer: deque[_BufferedRecord] = deque()
-        self._writing_ms: int | None = None
+        self._writing: list[_BufferedRecord] = []
+        self._most_records = MOST_RECORDS
+        self._accepting = 0
         gauge("trackside.summary_indexer.lag.seconds").set_function(self._lag_s)
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
         self._transaction = asyncio.Lock()
@@ -115,9 +117,9 @@ class Indexer:
         return self._next_write
 
     @property
-    def has_unwritten(self) -> bool:
-        """Whether records were read that are not written yet."""
-        return bool(self._buffer) or self._writing_ms is not None
+    def is_working(self) -> bool:
+        """Whether it takes a record in, has some to write, or is in a transaction: then it need not read."""
+        return bool(self._buffer) or self._transaction.locked() or self._accepting > 0
 
     async def assign(self, partitions: set[int]) -> Mapping[int, int]:
         """Discards what is not written and returns the stored positions, 0 if there are none.
@@ -138,6 +140,13 @@ class Indexer:
 
     async def accept(self, entry: Entry) -> None:
         """Buffers a record; waits while the buffer is full. Raises GapError if any is missing before it."""
+        self._accepting += 1
+        try:
+            await self._accept(entry)
+        finally:
+            self._accepting -= 1
+
+    async def _accept(self, entry: Entry) -> None:
         while self._buffered >= self._buffer_points:
             self._room.clear()
             await self._room.wait()
@@ -157,9 +166,7 @@ class Indexer:
         points = size_of(message) if message else 1
         self._next_read[entry.partition] = entry.offset + 1
         self._buffered += points
-        self._buffer.append(
-            _BufferedRecord(entry.partition, entry.offset, points, message, entry.append_time_ms)
-        )
+        self._buffer.append(_BufferedRecord(entry, points, message))
         self._arrived.set()
 
     async def run_writer(self) -> None:
@@ -181,50 +188,74 @@ class Indexer:
         try:
             return decode_summaries(entry)
         except UndecodableError as error:
-            log.warning(
-                "record skipped",
-                partition=entry.partition,
-                offset=entry.offset,
-                code=error.code,
-            )
-            await self._log.write_dead_letter(dead_letter(entry, error, "summary-indexer"))
+            await self._leave_out(entry, error)
             return None
 
-    def _next_batch(self) -> WriteBatch:
+    async def _leave_out(self, entry: Entry, error: UndecodableError) -> None:
+        log.warning("record skipped", partition=entry.partition, offset=entry.offset, code=error.code)
+        await self._log.write_dead_letter(dead_letter(entry, error, "summary-indexer"))
+
+    def _next_batch(self) -> list[_BufferedRecord]:
         """Removes the records of the next transaction from the buffer."""
-        batch, points = WriteBatch(), 0
-        self._writing_ms = self._buffer[0].append_time_ms if self._buffer else None
-        while self._buffer and points < self._batch_points:
-            read = self._buffer.popleft()
-            points += read.points
-            if read.message is not None:
-                batch.messages.append(read.message)
-            before = batch.advances.get(read.partition)
-            start = before.start if before else self._next_write[read.partition]
-            batch.advances[read.partition] = PositionAdvance(start, read.offset + 1)
+        batch: list[_BufferedRecord] = []
+        points = 0
+        while self._buffer and points < self._batch_points and len(batch) < self._most_records:
+            batch.append(self._buffer.popleft())
+            points += batch[-1].points
         self._buffered -= points
+        self._writing = batch
         self._room.set()
         return batch
 
     def _lag_s(self) -> float:
         """Returns the age of the oldest record that is not written, s; it grows while Postgres is away."""
-        oldest_ms = self._writing_ms
-        if oldest_ms is None and self._buffer:
-            oldest_ms = self._buffer[0].append_time_ms
-        return 0.0 if oldest_ms is None else max(0.0, (now_ms() - oldest_ms) / 1000)
+        oldest = next(iter(self._writing or self._buffer), None)
+        return 0.0 if oldest is None else max(0.0, (now_ms() - oldest.entry.append_time_ms) / 1000)
 
-    async def _write(self, batch: WriteBatch) -> None:
-        if not batch.advances:
+    async def _write(self, batch: list[_BufferedRecord]) -> None:
+        if not batch:
             return
         started = monotonic_s()
-        points = await self._store.write(batch.messages, batch.advances)
+        messages = [record.message for record in batch if record.message is not None]
+        advances = self._advances(batch)
+        try:
+            points = await self._store.write(messages, advances)
+        except StatementTimeoutError as error:
+            await self._write_less(batch, error)
+            return
+        finally:
+            self._writing = []
+        # Slowly, for a batch that is too large again costs the time of many that are not.
+        self._most_records = min(self._most_records + self._most_records // 8 + 1, MOST_RECORDS)
         histogram("trackside.summary_indexer.index.seconds").observe(monotonic_s() - started)
         counter("trackside.summary_indexer.indexed.points").inc(points)
-        counter("trackside.summary_indexer.indexed.batches").inc(len(batch.messages))
-        self._writing_ms = None
-        self._next_write |= {partition: advance.end for partition, advance in batch.advances.items()}
-        jobs = {
-            message.task_id for message in batch.messages if not isinstance(message, SummaryUpdaterFailed)
-        }
+        counter("trackside.summary_indexer.indexed.batches").inc(len(messages))
+        self._next_write |= {partition: advance.end for partition, advance in advances.items()}
+        jobs = {message.task_id for message in messages if not isinstance(message, SummaryUpdaterFailed)}
         if jobs:
             self._on_written(jobs)
+
+    def _advances(self, batch: Sequence[_BufferedRecord]) -> dict[int, PositionAdvance]:
+        """Returns how far a batch advances each partition."""
+        ends = {record.entry.partition: record.entry.offset + 1 for record in batch}
+        return {
+            partition: PositionAdvance(self._next_write[partition], end) for partition, end in ends.items()
+        }
+
+    async def _write_less(self, batch: list[_BufferedRecord], error: StatementTimeoutError) -> None:
+        """Puts a batch back that took too long, to be written in halves; leaves out a record that alone did.
+
+        A record is only to blame if Postgres answers something else in time.
+        """
+        self._buffer.extendleft(reversed(batch))
+        self._buffered += sum(record.points for record in batch)
+        if len(batch) > 1:
+            self._most_records = len(batch) // 2
+            log.warning("a batch took too long: its halves are tried", records=len(batch), reason=str(error))
+            return
+        [record] = batch
+        await self._store.positions()
+        record.tries += 1
+        if record.tries >= TRIES_OF_A_RECORD and record.message is not None:
+            await self._leave_out(record.entry, UndecodableError("too_slow", str(error)))
+            record.message = None

@@ -26,8 +26,8 @@ class IndexProgress(Protocol):
         ...
 
     @property
-    def has_unwritten(self) -> bool:
-        """Whether it has read records that are not written yet."""
+    def is_working(self) -> bool:
+        """Whether it takes a record in, or writes: then it need not read."""
         ...
 
 
@@ -81,5 +81,6 @@ async def watch_liveness(
             health.set_lag(topic.name, detector.lag_s(ends, positions, now_s))
             health.facts["index"] = index_status(positions, is_caught_up=detector.is_caught_up)
             health.ready = health.ready or (bool(positions) and detector.is_caught_up)
-        detector.check(now_s, waits=bool(wait_reasons) or index.has_unwritten)
+            health.behind = sum(max(0, end - positions.get(at, 0)) for at, end in ends.items())
+        detector.check(now_s, waits=bool(wait_reasons) or index.is_working)
         await asyncio.sleep(CHECK_INTERVAL_S)

@@ -59,7 +59,7 @@ class PointsStore:
         """Writes points, items and positions; returns how many points and items there were.
 
         Raises OvertakenError if another instance wrote them first, RewoundError if the rows were restored to
-        an earlier state.
+        an earlier state, StatementTimeoutError if it takes too long.
         """
         rows = rows_of(messages)
         if rows.purged:
@@ -71,7 +71,7 @@ class PointsStore:
                 return  # an earlier try was committed, its answer was lost
             await self._write(connection, rows, advances)
 
-        await self._database.commit_with_retries(work, self._report_wait)
+        await self._database.commit_with_retries(work, self._report_wait, retries_timeouts=False)
         if rows.purged or len(self._known) > KNOWN_SERIES:
             self._known.clear()
         self._known.update(rows.series)

@@ -110,31 +110,39 @@ def _decoder_at(
 def _pieces(
     file: SeekableFile, start: int, decoder: RecordDecoder | None, longest: int, choose: ChooseDecoder
 ) -> Iterator[Piece]:
-    at = start
-    while True:
-        found, whole = _next(file, at, PIECE, longest)
-        if found.bodies and decoder is None:
-            decoder = choose(found.bodies[0])
-            if decoder is None:
-                yield Piece(Decoded(), 0, at, at, "unknown_format")
-                return
-        decoded, count = decoder.decode(found.bodies) if decoder else (Decoded(), 0)
-        problem: FileProblem | None = found.problem
-        end = at + found.to
-        if count < len(found.bodies):
-            problem = "not_an_event"
-            end = at + (found.ends[count - 1] if count else 0)
-        elif problem == "record_too_long":
-            end += found.needs
-            if end > file.seek(0, os.SEEK_END):  # it may still be on its way
-                problem, end = None, at + found.to
-            else:
-                whole = False
-        if count or problem:
-            yield Piece(decoded, count, at, end, problem, decoder)
-        if whole or end == at or problem not in (None, "record_too_long"):
-            return
-        at = end
+    at, is_last = start, False
+    while not is_last:
+        piece, is_last = _piece(file, at, decoder, longest, choose)
+        at, decoder = piece.end, piece.decoder
+        if piece.records or piece.problem:
+            given = [piece]
+            del piece  # hundreds of files may be read at once: one that waits here keeps nothing of its piece
+            yield given.pop()
+
+
+def _piece(
+    file: SeekableFile, at: int, decoder: RecordDecoder | None, longest: int, choose: ChooseDecoder
+) -> tuple[Piece, bool]:
+    """Returns the piece at a position, and whether it is the last one."""
+    found, whole = _next(file, at, PIECE, longest)
+    if found.bodies and decoder is None:
+        decoder = choose(found.bodies[0])
+        if decoder is None:
+            return Piece(Decoded(), 0, at, at, "unknown_format"), True
+    decoded, count = decoder.decode(found.bodies) if decoder else (Decoded(), 0)
+    problem: FileProblem | None = found.problem
+    end = at + found.to
+    if count < len(found.bodies):
+        problem = "not_an_event"
+        end = at + (found.ends[count - 1] if count else 0)
+    elif problem == "record_too_long":
+        end += found.needs
+        if end > file.seek(0, os.SEEK_END):  # it may still be on its way
+            problem, end = None, at + found.to
+        else:
+            whole = False
+    is_last = whole or end == at or problem not in (None, "record_too_long")
+    return Piece(decoded, count, at, end, problem, decoder), is_last
 
 
 def _next(file: SeekableFile, at: int, size: int, longest: int) -> tuple[framing.Frames, bool]:

@@ -50,6 +50,7 @@ def up(
     if foreground:
         with stack_process.started(catalogue, slots, StepReporter(), settings, secure) as made:
             screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
+            _say_late(made)
             _say_console(made)
             if settings is not None:
                 dashboards.say(made, settings)
@@ -57,12 +58,23 @@ def up(
         return
     made = stack_process.start(catalogue, slots, StepReporter(), leash, settings, secure)
     screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
+    _say_late(made)
     _say_console(made)
     if settings is not None:
         dashboards.say(made, settings)
     for problem in made.status.problems.values():
         screen.complain(problem)
     screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
+
+
+def _say_late(made: Stack) -> None:
+    """Prints which services still fold the log, and how many records they have to go."""
+    for each in made.status.processes.values():
+        if each.behind:
+            screen.complain(
+                f"{each.name} is late: it has {each.behind:,} records of the log to go, and the others work; "
+                "`trackside status` shows how far it is"
+            )
 
 
 def _check_secure(found: Stack | None) -> None:

@@ -67,6 +67,8 @@ def readiness(port: int | None) -> dict[str, Any] | None:
 
 def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, Any]:
     state, waiting = each.state, each.obstacle
+    if state == "starting" and answer is not None and answer.get("behind"):
+        state, waiting = "late", str(answer["waiting"])
     if each.health_port is not None and state == "ready":
         waiting = "no answer" if answer is None else str(answer.get("waiting") or "")
         if answer is not None and answer.get("disk_low") and not waiting:

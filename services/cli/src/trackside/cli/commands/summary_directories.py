@@ -12,11 +12,13 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import STORE, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import SUMMARY_INDEXER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, counted
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.service_context import ServiceContext
+from trackside.projections.owners import SUMMARY_INDEXER
+from trackside.projections.positions import read_positions
+from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, database
 from trackside.sdk.signing import Signer, read_signer
 from trackside.summaries.directories import printable_path
 from trackside.summary_indexer.watching.report import WatchReport
@@ -30,15 +32,20 @@ COLUMNS = (Column("job"), Column("file"), Column("problem"))
 
 def import_directory(directory: Path, key: Path | None, as_json: bool) -> None:
     """Reads a directory into the log; raises CommandFailed if a file has a problem."""
-    report = run(_import(directory, _signer(key), _indexed()))
+    report, behind = run(_import(directory, _signer(key), _indexed()))
     problems = [
         {"job": printable_path(path), "file": name, "problem": code}
         for (path, name), code in sorted(report.problems.items())
     ]
     if as_json:
-        screen.emit({**_counts(report), "problems": problems})
+        screen.emit({**_counts(report), "records_behind": behind, "problems": problems})
     else:
         screen.say(_line(report))
+        if behind:
+            screen.say(
+                f"the log has all of it; {counted(behind, 'record')} are not indexed yet: indexing continues, "
+                "and `trackside status` shows how late the summary-indexer is"
+            )
         if problems:
             screen.show_table(COLUMNS, [list(problem.values()) for problem in problems[:SHOWN]])
     if any(problem["problem"] != "file_vanished" for problem in problems):  # what is gone is no damage
@@ -50,11 +57,14 @@ def watch(directories: list[Path], look_s: float, key: Path | None) -> None:
     run(_watch(directories, look_s, _signer(key), _indexed()))
 
 
-async def _import(directory: Path, signer: Signer | None, indexed: IndexedTags | None) -> WatchReport:
+async def _import(
+    directory: Path, signer: Signer | None, indexed: IndexedTags | None
+) -> tuple[WatchReport, int | None]:
+    """Returns what was read, and how many records of metrics are not indexed; None if that is not known."""
     async with _service() as service:
         try:
             with late_progress("importing") as progress:
-                return await read_directory(
+                report = await read_directory(
                     service,
                     _store(),
                     directory,
@@ -64,6 +74,18 @@ async def _import(directory: Path, signer: Signer | None, indexed: IndexedTags |
                 )
         except NotADirectoryError as error:
             raise BadUsage(f"{error}: name a directory with event files in it or below it") from error
+        return report, await _records_behind(service)
+
+
+async def _records_behind(service: ServiceContext) -> int | None:
+    topic = service.topics.metrics.name
+    ends = await service.log.ends(topic)
+    try:
+        async with database(Addresses().dsn) as opened:
+            found = await opened.transaction(lambda connection: read_positions(connection, SUMMARY_INDEXER))
+    except (CommandFailed, PostgresGoneError, SchemaMissingError):
+        return None
+    return sum(max(0, end - found.get((topic, partition), 0)) for partition, end in ends.items())
 
 
 async def _watch(

@@ -55,6 +55,7 @@ STYLES = {
     "STOPPING": "yellow",
     "PAUSED": "yellow",
     "starting": "yellow",
+    "late": "yellow",
     "waiting": "yellow",
     "restarting": "yellow",
     "cancelled": "yellow",

@@ -68,6 +68,25 @@ class ReadStep:
 
 
 @dataclass(slots=True)
+class Reading:
+    """A file that is read: how far the log has it, and what is wrong there.
+
+    `is_exhausted`: it has no more steps. `is_overtaken`: the log has other positions of it, or not its job.
+    """
+
+    steps: Generator[ReadStep]
+    end: int
+    problem: str = ""
+    is_exhausted: bool = False
+    is_overtaken: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next step is to be taken."""
+        return not (self.is_exhausted or self.is_overtaken)
+
+
+@dataclass(slots=True)
 class _Remembered:
     end: int
     fingerprint: str
@@ -110,7 +129,8 @@ class FileReader:
                 if remembered is not None and remembered.fingerprint == fingerprint:
                     decoder = remembered.decoder
                 choose = lineage_decoder_of if file.format == "mindspore_lineage" else None
-                for piece in read_from(opened, start, decoder, choose=choose):
+                pieces = read_from(opened, start, decoder, choose=choose)
+                while (piece := next(pieces, None)) is not None:
                     self._remembered.pop(key, None)  # its decoder is ahead until this step is done
                     # The piece is of another file if this one was written again after the last one.
                     problem = change_of(opened.fileno(), at, fingerprint)
@@ -118,11 +138,14 @@ class FileReader:
                         yield ReadStep(at, at, [], problem=problem)
                         return
                     step = self._step(file, piece, limit, opened.fileno())
-                    yield step
-                    if step.problem == "store_failed":
+                    decoder, at, fingerprint = piece.decoder, step.end, step.fingerprint
+                    is_over = step.problem == "store_failed"
+                    given = [step]
+                    del piece, step  # while this file waits for the next one, nothing of it is kept
+                    yield given.pop()
+                    if is_over:
                         return
-                    at, fingerprint = step.end, step.fingerprint
-                    self._remember(key, _Remembered(at, fingerprint, piece.decoder))
+                    self._remember(key, _Remembered(at, fingerprint, decoder))
         except OSError as error:
             yield ReadStep(at, at, [], problem=problem_of(error), reason=error.strerror or str(error))
 

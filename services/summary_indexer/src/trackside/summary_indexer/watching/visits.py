@@ -26,6 +26,7 @@ from trackside.summary_indexer.watching.file_reader import (
     ComparedFile,
     FileReader,
     JobFile,
+    Reading,
     ReadStep,
     compare_files,
 )
@@ -272,28 +273,34 @@ class JobVisitor:
         job = self._job(place.job_id)
         has_values = job is not None and any(each.to for each in job.files.values())
         limit = await self._limits.take(place.job_id, has_values)
-        steps = self._reader.read(file, known.to, limit, known.fingerprint)
-        end, problem, more = known.to, "", True
+        reading = Reading(self._reader.read(file, known.to, limit, known.fingerprint), known.to)
         try:
-            while more:
-                async with self._in_flight.taken(min(PIECE, max(found.size - end, BYTES_AT_ONCE))):
-                    pieces, more = await self._in_thread(self._next, steps, file.job)
-                    for step, records in pieces:
-                        if not await self._append(file, name, step, records):
-                            # Another watcher was faster, or the job was deleted: the next visit goes on.
-                            self._history(file.job, name).version = None
-                            return end, problem
-                        end, problem = step.end, step.problem or ""
-                        if problem == "record_too_long" and step.end > step.start:  # it goes on behind it
-                            problem = ""
-                            message = f"a record that ends at byte {step.end} is too long and was skipped"
-                            await self._publisher.report_left_out(file.job, name, "record_too_long", message)
+            while reading.goes_on:
+                async with self._in_flight.taken(min(PIECE, max(found.size - reading.end, BYTES_AT_ONCE))):
+                    await self._read_on(file, name, reading)
         finally:
-            if more:
-                await self._in_thread(steps.close)
+            if not reading.is_exhausted:
+                await self._in_thread(reading.steps.close)
             self._limits.keep(file.job, limit)
-        await self._report_left_out(file.job, name, limit)
-        return end, problem
+        if not reading.is_overtaken:
+            await self._report_left_out(file.job, name, limit)
+        return reading.end, reading.problem
+
+    async def _read_on(self, file: JobFile, name: str, reading: Reading) -> None:
+        """Appends the next pieces of a file; keeps nothing of them, as hundreds of files may wait at once."""
+        pieces, more = await self._in_thread(self._next, reading.steps, file.job)
+        reading.is_exhausted = not more
+        for step, records in pieces:
+            if not await self._append(file, name, step, records):
+                # Another watcher was faster, or the job was deleted: the next visit goes on.
+                self._history(file.job, name).version = None
+                reading.is_overtaken = True
+                return
+            reading.end, reading.problem = step.end, step.problem or ""
+            if step.problem == "record_too_long" and step.end > step.start:  # it goes on behind it
+                reading.problem = ""
+                message = f"a record that ends at byte {step.end} is too long and was skipped"
+                await self._publisher.report_left_out(file.job, name, "record_too_long", message)
 
     async def _append(self, file: JobFile, name: str, step: ReadStep, records: Sequence[Outgoing]) -> bool:
         """Appends a piece of a file and how far it was read; returns whether the log has that."""
