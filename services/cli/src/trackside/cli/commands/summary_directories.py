@@ -1,5 +1,6 @@
 """The commands `summaries import` and `summaries watch`: event files of directories, read into the log."""
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureRepor
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, counted
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.owners import SUMMARY_INDEXER
@@ -27,6 +29,8 @@ from trackside.summary_indexer.watching.watched_directories import import_direct
 from trackside.summary_indexer.watching.watched_directories import watch_directories
 
 SHOWN = 50
+INDEXED_WITHIN_S, ASK_EVERY_S = 2.0, 0.1
+"""How long the end of an import waits for the index before it says that it is behind."""
 COLUMNS = (Column("job"), Column("file"), Column("problem"))
 
 
@@ -43,7 +47,7 @@ def import_directory(directory: Path, key: Path | None, as_json: bool) -> None:
         screen.say(_line(report))
         if behind:
             screen.say(
-                f"the log has all of it; {counted(behind, 'record')} are not indexed yet: indexing continues, "
+                f"the log has it all; {counted(behind, 'record')} are not indexed yet: indexing continues, "
                 "and `trackside status` shows how late the summary-indexer is"
             )
         if problems:
@@ -78,14 +82,20 @@ async def _import(
 
 
 async def _records_behind(service: ServiceContext) -> int | None:
+    """Returns how many records of metrics are not indexed after a moment in which a few would have been."""
     topic = service.topics.metrics.name
     ends = await service.log.ends(topic)
+    until_s = monotonic_s() + INDEXED_WITHIN_S
     try:
         async with database(Addresses().dsn) as opened:
-            found = await opened.transaction(lambda connection: read_positions(connection, SUMMARY_INDEXER))
+            while True:
+                found = await opened.transaction(lambda each: read_positions(each, SUMMARY_INDEXER))
+                behind = sum(max(0, end - found.get((topic, at), 0)) for at, end in ends.items())
+                if not behind or monotonic_s() > until_s:
+                    return behind
+                await asyncio.sleep(ASK_EVERY_S)
     except (CommandFailed, PostgresGoneError, SchemaMissingError):
         return None
-    return sum(max(0, end - found.get((topic, partition), 0)) for partition, end in ends.items())
 
 
 async def _watch(
