@@ -133,7 +133,11 @@ PIECES: tuple[Piece, ...] = (
     _chaos("soak", 4, "test_soak.py"),
     _chaos("starved", 4.5, "test_starved_machine.py"),
     _chaos("adoption", 5, "test_adoption_on_a_busy_machine.py"),
-    _chaos("alerts", 5, "alerts"),
+    _chaos("alerts", 5, "alerts/test_alerts.py"),
+    *(
+        _chaos(f"alerts-{about}", 5, f"alerts/test_alerts_about_{about}.py")
+        for about in ("inputs", "decisions", "servers", "processes")
+    ),
     _bench("trials", 3, "trials", "slots", "batch", "answers", "idle", "peers"),
     _bench("log", 3, "rebuild", "points", "replay", "simulation", "service-memory", "recovery", "resumption"),
     _bench("services", 4, "restarts", "console", "pipelines", "rounds"),

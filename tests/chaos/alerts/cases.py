@@ -28,23 +28,33 @@ class Case:
         return str(getattr(self.fault, "__name__", self.fault))
 
 
-CASES = (
+OF_INPUTS = (
     Case(
-        faults.worker_paused,
-        ("TracksideServiceDown", "TracksideWorkerLost"),
-        perhaps=("TracksideServiceAbsent",),
+        faults.inputs_of_people,
+        (
+            "TracksideDeadLetters",
+            "TracksideStreamsParked",
+            "TracksideTasksUnschedulable",
+            "TracksideOutOfMemory",
+            "TracksideNoDecisions",
+            "TracksideSearchStalled",
+        ),
+        minute_s=2.0,
     ),
-    Case(faults.undecodable_record, ("TracksideDeadLetters",)),
-    Case(faults.decision_too_long, ("TracksideDecisionTooLong",), perhaps=("TracksideServiceDown",)),
-    Case(faults.stream_parked, ("TracksideStreamsParked",)),
-    Case(faults.task_without_worker, ("TracksideTasksUnschedulable",)),
-    Case(faults.tasks_out_of_memory, ("TracksideOutOfMemory",)),
-    Case(faults.indexer_starved, ("TracksideEventLoopLate",)),
     Case(
-        faults.postgres_unreachable,
-        ("TracksidePostgresUnreachable", "TracksideReadModelsLate", "TracksideServiceNotReady"),
-        perhaps=("TracksideLogLag",),
+        faults.decision_too_large,
+        ("TracksideServiceAbsent", "TracksideServiceDown"),
+        perhaps=("TracksideServiceRestarts",),
+        minute_s=2.0,
     ),
+    Case(
+        faults.decision_too_long,
+        ("TracksideDecisionTooLong",),
+        perhaps=("TracksideServiceDown",),
+        minute_s=1.0,
+    ),
+)
+OF_DECISIONS = (
     Case(
         faults.second_dispatcher_with_a_wrong_clock,
         ("TracksideDecisionsWithoutEffect", "TracksideClockSkew", "TracksideCommandsRefused"),
@@ -63,19 +73,21 @@ CASES = (
     ),
     Case(faults.reads_of_scheduler_held_back, ("TracksideLogLag",)),
     Case(faults.appends_of_scheduler_held_back, ("TracksideAppendsUnanswered",)),
+)
+OF_SERVERS = (
+    Case(
+        faults.postgres_unreachable,
+        ("TracksidePostgresUnreachable", "TracksideReadModelsLate", "TracksideServiceNotReady"),
+        perhaps=("TracksideLogLag",),
+    ),
+    Case(faults.broker_unreachable, ("TracksideServiceNotReady", "TracksideLogLag")),
+    Case(faults.disk_nearly_full, ("TracksideDiskLow", "TracksideDiskFilling")),
+)
+OF_PROCESSES = (
+    Case(faults.indexer_starved, ("TracksideEventLoopLate",)),
     Case(
         faults.scheduler_paused_while_the_log_is_busy,
         ("TracksideDeviceIdle", "TracksideServiceDown"),
-    ),
-    Case(faults.tuner_absent, ("TracksideNoDecisions",)),
-    Case(faults.trial_hangs, ("TracksideSearchStalled",), minute_s=2.0),
-    Case(faults.broker_unreachable, ("TracksideServiceNotReady", "TracksideLogLag")),
-    Case(faults.disk_nearly_full, ("TracksideDiskLow", "TracksideDiskFilling")),
-    Case(
-        faults.decision_too_large,
-        ("TracksideServiceAbsent", "TracksideServiceDown"),
-        perhaps=("TracksideServiceRestarts",),
-        minute_s=2.0,
     ),
     Case(
         faults.service_killed_again,
@@ -84,3 +96,4 @@ CASES = (
         minute_s=2.0,
     ),
 )
+CASES = (*OF_INPUTS, *OF_DECISIONS, *OF_SERVERS, *OF_PROCESSES)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -96,6 +96,22 @@ async def tasks_out_of_memory(on: Installation) -> AsyncIterator[None]:
     tasks = [TaskSpec(task_type="greedy")] * GREEDY
     await on.client.submit_tasks(SubmitTasks(groups=[GroupSpec(tasks=tasks)]), "greedy")
     yield
+
+
+@asynccontextmanager
+async def inputs_of_people(on: Installation) -> AsyncIterator[None]:
+    """Publishes, one after the other, all that is wrong without a process or a server being so."""
+    async with AsyncExitStack() as made:
+        for fault in (
+            undecodable_record,
+            stream_parked,
+            task_without_worker,
+            tasks_out_of_memory,
+            tuner_absent,
+            trial_hangs,
+        ):
+            await made.enter_async_context(fault(on))
+        yield
 
 
 @asynccontextmanager

@@ -1,7 +1,4 @@
-"""Each alert fires on a real stack, with a real Prometheus, when what it is about happens; else none does.
-
-Each fault is made on services of its own; `pytest tests/chaos/alerts -k trial_hangs` makes one.
-"""
+"""No alert fires on a real stack, with a real Prometheus, while it works; some do in a search."""
 
 import asyncio
 import itertools
@@ -12,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.alerts import faults
-from tests.chaos.alerts.cases import CASES, Case
+from tests.chaos.alerts.cases import CASES
 from tests.chaos.alerts.installation import SLOTS, Installation, installation
 from tests.chaos.alerts.prometheus import needs_prometheus
 from tests.stack import Servers
@@ -23,6 +20,7 @@ QUIET_MINUTE_S = 3.0
 """Longer in a quiet run: a busy machine pauses any process for a moment, and no alert is about that."""
 QUIET_MINUTES = 30
 TRIAL_S = 0.4
+OF_A_LOST_WORKER = ("TracksideServiceDown", "TracksideWorkerLost")
 
 pytestmark = [needs_prometheus, pytest.mark.timeout(900)]
 
@@ -40,27 +38,8 @@ async def test_a_normal_search_fires_no_alert_and_a_lost_worker_does(
         await run_quietly(on, "quiet", trials=30)
         on.watched_by.set_minute(MINUTE_S)
         async with faults.undecodable_record(on), faults.worker_paused(on):
-            await on.watched_by.until_fired(
-                "TracksideDeadLetters", "TracksideServiceDown", "TracksideWorkerLost"
-            )
+            await on.watched_by.until_fired(*OF_A_LOST_WORKER, "TracksideDeadLetters")
         assert on.watched_by.broken_rules() == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-async def test_a_fault_fires_its_alerts_and_no_others_until_it_has_ended(
-    case: Case, stack: Servers, database: str, topic_prefix: str, leash: Path
-) -> None:
-    async with installation(stack, database, topic_prefix, leash, case.minute_s) as on:
-        await on.watched_by.until_scraped()
-        async with case.fault(on):
-            await on.watched_by.until_fired(*case.alerts)
-        await on.watched_by.until_silent()
-        await on.start_search("afterwards", 4, TRIAL_S, SLOTS)
-        await on.client.wait("afterwards", timeout_s=120)
-        assert set(on.watched_by.fired()) - set(case.perhaps) == set(case.alerts)
-        assert on.watched_by.broken_rules() == []
-        assert "nothing found" in await on.command("verify-log")
 
 
 @pytest.mark.long
@@ -78,7 +57,8 @@ async def test_no_alert_fires_while_searches_run(
 
 
 def test_every_alert_has_a_fault_that_causes_it() -> None:
-    assert {name for case in CASES for name in case.alerts} == {alert.name for alert in alerts()}
+    caused = {name for case in CASES for name in case.alerts}
+    assert caused.union(OF_A_LOST_WORKER) == {alert.name for alert in alerts()}
 
 
 async def run_quietly(on: Installation, search_id: str, trials: int) -> None:

@@ -72,7 +72,7 @@ def _say_late(made: Stack) -> None:
     for each in made.status.processes.values():
         if each.behind:
             screen.complain(
-                f"{each.name} is late: it has {each.behind:,} records of the log to go, and the others work; "
+                f"{each.name} is late: {each.behind:,} records of the log to go; the others work, and "
                 "`trackside status` shows how far it is"
             )
 

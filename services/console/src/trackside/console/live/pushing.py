@@ -134,7 +134,7 @@ class Pushing:
         try:
             with metrics.histogram("trackside.console.render.seconds").time():
                 shown, values = await self._pages.shown(address.path, QueryParams(address.query), user)
-                kept.html, kept.problem = self._pages.content(shown, values), ""
+                kept.html, kept.problem = await self._pages.content(shown, values), ""
             kept.streams = shown.streams
             self._hub.know(values["read_positions"])
         except Exception as error:  # noqa: BLE001 - every error becomes a page

@@ -1,5 +1,6 @@
 """The web application: routes for pages, charts, pushed changes, commands, assets and logins."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -115,13 +116,13 @@ class Pages:
             "address_of_trace": self._access.settings.address_of_trace,
         }
 
-    def rendered(self, shown: Shown, values: Values) -> str:
-        """Returns the whole page."""
-        return self._templates.page(shown.template, values)
+    async def rendered(self, shown: Shown, values: Values) -> str:
+        """Returns the whole page; in a thread, since one of thousands of rows takes a second."""
+        return await asyncio.to_thread(self._templates.page, shown.template, values)
 
-    def content(self, shown: Shown, values: Values) -> str:
+    async def content(self, shown: Shown, values: Values) -> str:
         """Returns what is between the navigation and the foot of the page."""
-        return self._templates.content(shown.template, values)
+        return await asyncio.to_thread(self._templates.content, shown.template, values)
 
     def template(self, name: str, values: Values) -> str:
         """Returns another template, such as the one of a login."""
@@ -137,7 +138,7 @@ class Pages:
         try:
             with metrics.histogram("trackside.console.render.seconds").time():
                 shown, values = await self.shown(path, request.query_params, user)
-                html = self.rendered(shown, values)
+                html = await self.rendered(shown, values)
             return HTMLResponse(html, shown.status)
         except Exception as error:  # noqa: BLE001 - every error becomes a page
             problem, status = explained(error)

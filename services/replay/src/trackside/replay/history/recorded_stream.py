@@ -1,5 +1,6 @@
 """A recorded stream, and its state at any point in time: a fold that stops early. Reads the log alone."""
 
+import asyncio
 import gc
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -33,6 +34,8 @@ from trackside.replay.history.state_cache import (
     is_at_or_before,
 )
 
+TURN_S = 0.05
+"""After how many seconds another part of the process has its turn."""
 READ_RECORDS = 20_000
 FIRST_READ_RECORDS = 500
 """How many records are read first: a search for the first record of a stream mostly needs no more."""
@@ -64,10 +67,13 @@ class RecordedStream:
 
     async def records(self) -> AsyncGenerator[RecordedEntry, None]:
         """Yields the records of the stream in log order, each with the entry it was read from."""
-        keys = self.keys
+        keys, until_s = self.keys, monotonic_s() + TURN_S
         async with aclosing(read_entries(self.log, self.place, self.begin, self.end)) as batches:
             async for batch in batches:
                 for entry in batch:
+                    if monotonic_s() > until_s:
+                        await asyncio.sleep(0)
+                        until_s = monotonic_s() + TURN_S
                     stream = stream_of(entry)
                     record = self.select(entry, stream)
                     if record is not None:

@@ -1,5 +1,6 @@
 """The pages of the log: positions, refused commands, dead letters, and the events of one stream."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from trackside.replay.causality.event_pages import (
 )
 from trackside.replay.history.errors import BadRangeError
 from trackside.replay.history.point_in_time import NOW, PointInTime, parse_point_in_time
-from trackside.replay.history.recorded_stream import RecordedStream, find_live, state_at
+from trackside.replay.history.recorded_stream import PastState, RecordedStream, find_live, state_at
 from trackside.replay.history.state_view import state_view
 
 LIMIT = 50
@@ -100,7 +101,7 @@ async def past(request: PageRequest) -> Shown:
         "first": first,
         "last": last,
         "states": states,
-        "changes": _changes(*states) if len(states) == 2 else [],
+        "changes": await asyncio.to_thread(_changes, *states) if len(states) == 2 else [],
     }
     return Shown("past.html", f"Past of {stream_id}", values, frozenset(), section="experiments")
 
@@ -114,7 +115,10 @@ def _moment(request: PageRequest, name: str) -> PointInTime:
 
 async def _shown_state(recorded: RecordedStream, moment: PointInTime) -> dict[str, Any]:
     """Returns the state of a stream at a moment, as facts and tables."""
-    found = await state_at(recorded, moment)
+    return await asyncio.to_thread(_values_of_state, await state_at(recorded, moment), moment)
+
+
+def _values_of_state(found: PastState, moment: PointInTime) -> dict[str, Any]:
     state = state_view(found.stream)
     aggregate = AGGREGATES.of(found.stream)  # none before the stream's first event
     return {

@@ -1,7 +1,9 @@
 """The page of a pipeline: its runs, its schedules, its versions with what changed, and a form for a run."""
 
+import asyncio
 import json
 from difflib import unified_diff
+from typing import Any
 
 import numpy as np
 
@@ -114,8 +116,12 @@ async def definition_graph(request: PageRequest) -> ChartValues:
     found = next((each for each in versions if str(each["version"]) == request.parts["version"]), None)
     if found is None:
         raise PageNotFound("there is no such version")
+    return await asyncio.to_thread(_drawn_definition, found["definition"])
+
+
+def _drawn_definition(definition: Any) -> ChartValues:
     # As JSON, since a definition is strict: a list is no tuple there.
-    compiled = compile_pipeline(PipelineSpec.model_validate_json(json.dumps(found["definition"])))
+    compiled = compile_pipeline(PipelineSpec.model_validate_json(json.dumps(definition)))
     steps = compiled.pipeline.steps if isinstance(compiled, CompiledPipeline) else []
     nodes = [
         {"id": step.name, "label": step.name, "detail": step.task_type or step.kind or GATE} for step in steps
