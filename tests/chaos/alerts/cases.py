@@ -51,7 +51,7 @@ OF_INPUTS = (
         faults.decision_too_long,
         ("TracksideDecisionTooLong",),
         perhaps=("TracksideServiceDown",),
-        minute_s=1.0,
+        minute_s=2.0,
     ),
 )
 OF_DECISIONS = (

@@ -18,6 +18,7 @@ async def check(case: Case, stack: Servers, database: str, topic_prefix: str, le
         await on.watched_by.until_silent()
         await on.start_search("afterwards", 4, TRIAL_S, SLOTS)
         await on.client.wait("afterwards", timeout_s=120)
-        assert set(on.watched_by.fired()) - set(case.perhaps) == set(case.alerts)
+        fired = on.watched_by.fired()
+        assert set(fired) - set(case.perhaps) == set(case.alerts), fired
         assert on.watched_by.broken_rules() == []
         assert "nothing found" in await on.command("verify-log")
