@@ -1,3 +1,4 @@
+import asyncio
 from hashlib import sha256
 from pathlib import Path
 
@@ -8,10 +9,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from trackside.console.settings import ConsoleSettings
 from trackside.console.web.access import COOKIE, Access, Guard
 from trackside.console.web.logins import local_path, role_of
+from trackside.console.web.server import serving
 from trackside.console.web.users import Role, Sessions, Tokens, User
 
 TOKENS = {"viewer": "viewer-token", "operator": "operator-token", "admin": "admin-token"}
@@ -54,6 +57,30 @@ def test_on_loopback_the_user_is_a_local_admin_without_login_and_no_page_of_the_
     assert "TRACKSIDE_CONSOLE_URL" in answered.text
     assert local().post("/commands/x", content=b"x" * 1_000_001).status_code == 413
     assert not ConsoleSettings(host="127.0.0.1").has_login
+
+
+async def answer_of_server(app: ASGIApp, request: str) -> bytes:
+    async with serving(app, "127.0.0.1", 0) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request.encode())
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+
+@pytest.mark.parametrize("has_login", [False, True])
+async def test_a_request_that_names_no_host_is_refused_whoever_sends_it(
+    tmp_path: Path, has_login: bool
+) -> None:
+    client = with_tokens(tmp_path)[0] if has_login else local()
+    named = {"127.0.0.1:8470": 200, "0.0.0.0:8470": 421, "[::]": 421, "": 421, "0.0.0.0": 421}
+    for host, status in named.items():
+        request = f"GET /login HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        answered = await answer_of_server(client.app, request)
+        assert answered.startswith(f"HTTP/1.1 {status} ".encode()), (host, answered)
+    answered = await answer_of_server(client.app, "GET /login HTTP/1.0\r\n\r\n")
+    assert answered.startswith(b"HTTP/1.1 421 "), answered
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def front() -> Iterator[str]:
         (b'{"inputs": "nan"}', {}, 500, "bad_outputs"),
         (b"{}", {"Content-Type": "text/plain"}, 415, "bad_content_type"),
         (b'{"inputs": 1}', {"Host": "evil.example"}, 403, "bad_host"),
+        (b'{"inputs": 1}', {"Host": "0.0.0.0"}, 403, "bad_host"),
         (b" " * 200_001, {}, 413, "body_too_large"),
         (b'{"inputs": "bad"}', {}, 500, "predict_failed"),
     ],

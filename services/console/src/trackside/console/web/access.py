@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trackside.console.settings import ConsoleSettings
 from trackside.console.web.users import LOCAL_USER, Role, Sessions, Tokens, TokensFileError, User
-from trackside.telemetry.local_names import is_local, is_local_name
+from trackside.telemetry.local_names import is_local, is_local_name, is_name
 
 COOKIE = "trackside_session"
 OPEN_PATHS = ("/login", "/logout", "/static/", "/health", "/ready", "/metrics", "/oidc/")
@@ -64,7 +64,7 @@ class Access:
         """Returns whether a Host header names this console: a page of another name may not read it."""
         if self.settings.url:
             return host == urlsplit(self.settings.url).netloc or is_local_name(host)
-        return is_local_name(host) if self.only_local else True
+        return is_local_name(host) if self.only_local else is_name(host)
 
 
 class Guard:
@@ -100,8 +100,10 @@ class Guard:
     def _refusal(self, request: Request) -> Response | None:
         host = request.headers.get("host", "")
         if not self._access.is_own_name(host):
-            what = f"{host[:100]!r} is not a name of this console; set TRACKSIDE_CONSOLE_URL if it should be"
-            return PlainTextResponse(what, 421)
+            what = (
+                f"the Host {host[:100]!r} is not a name of this console; expected localhost, its IP address"
+            )
+            return PlainTextResponse(f"{what}, or the name that TRACKSIDE_CONSOLE_URL is set to", 421)
         changes = request.method not in ("GET", "HEAD")
         if changes:
             if not is_same_origin(request):

@@ -95,9 +95,10 @@ class SummaryApi:
         return _Closed() if is_full else server()
 
     async def _page(self, page: SummaryPage, request: web.Request) -> web.Response:
-        if self._only_local and not is_local_name(request.headers.get("Host", "")):
+        host = request.headers.get("Host", "")
+        if self._only_local and not is_local_name(host):
             # A page of the web whose name leads here must not read what is here (DNS rebinding).
-            what = f"{quoted(request.headers['Host'])} is not a name of this service"
+            what = f"{quoted(host)} is not a name of this service"
             raise SummaryReadRefused("bad_query", "Host", what, "expected localhost or an IP address")
         if len(request.raw_path) > MAX_TARGET_BYTES:
             what = f"a request of {len(request.raw_path):,} characters; expected at most {MAX_TARGET_BYTES:,}"
