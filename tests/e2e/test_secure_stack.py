@@ -6,6 +6,7 @@ import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.e2e import leaks
 from tests.e2e.shared_stack import SECURE, StackFolder, folder_below, start
 from tests.e2e.shared_tasks import search_spec
 from trackside.embedded.folder import NAME
+from trackside.embedded.processes import children_of
 from trackside.eventlog.log_id import cluster_in
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,6 +52,12 @@ def private_files(home: Path) -> list[Path]:
     return files
 
 
+def descendants(pid: int | None) -> list[int]:
+    """Returns a process and all that come from it."""
+    assert pid is not None
+    return [pid, *(each for child in children_of(pid) for each in descendants(child))]
+
+
 def test_a_search_runs_to_its_end_over_encrypted_connections(secure_home: StackFolder) -> None:
     first = secure_home.submit("first", SPEC, "--wait")
     assert secure_home.json_output("show", first)["status"] == "DONE"
@@ -71,6 +79,20 @@ def test_secrets_are_in_files_of_their_owner_and_in_nothing_else(secure_home: St
     assert len(written) > 10 and len(shown) > 10
     for each in (*written, *shown):
         assert not any(password.encode() in each for password in passwords), each[:200]
+
+
+def test_a_worker_and_what_it_starts_know_no_password_of_postgres(secure_home: StackFolder) -> None:
+    stack = secure_home.stack
+    owner = urlsplit(stack.postgres_dsn).password
+    reader = urlsplit(stack.status.reader_dsn).password
+    assert owner and reader and owner != reader
+    of_worker = descendants(stack.pid("worker"))
+    assert len(of_worker) > 2, "its store and the server of its processes"
+    for pid in of_worker:
+        shown = b"".join(leaks.process_lists([pid]))
+        assert not any(each.encode() in shown for each in (owner, reader, "POSTGRES_DSN", "READER")), shown
+    (dispatcher, *_) = descendants(stack.pid("dispatcher"))
+    assert owner.encode() in b"".join(leaks.process_lists([dispatcher]))
 
 
 def test_a_folder_that_was_started_so_stays_so(secure_home: StackFolder) -> None:

@@ -119,6 +119,31 @@ def test_a_killed_server_answers_again_on_its_port(servers: stack.Stack, name: C
     assert is_responding(name, port_of(servers, name), timeout_s=60.0)
 
 
+def variables_of(running: stack.Stack, name: str) -> dict[str, str]:
+    """Returns the environment that a process of a stack was started in."""
+    packed = Path(f"/proc/{running.pid(name)}/environ").read_text()
+    return dict(line.split("=", 1) for line in packed.split("\0") if "=" in line)
+
+
+def test_of_the_services_a_worker_is_given_nothing_that_leads_into_postgres(
+    folder: Path, leash: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "of the owner")
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_PASSWORD_FILE", "/run/secrets/owner")
+    services = [service("worker"), service("dispatcher")]
+    options = stack.StackOptions(services, leash=leash, **WITHOUT_SERVERS)
+    running = stack.start(folder, options)
+    given = variables_of(running, "dispatcher")
+    assert (given["PGPASSWORD"], given["TRACKSIDE_POSTGRES_DSN"]) == (
+        "of the owner",
+        WITHOUT_SERVERS["postgres_dsn"],
+    )
+    assert given["TRACKSIDE_POSTGRES_PASSWORD_FILE"] == "/run/secrets/owner"
+    worker = variables_of(running, "worker")
+    assert worker["TRACKSIDE_KAFKA_BOOTSTRAP"] == given["TRACKSIDE_KAFKA_BOOTSTRAP"]
+    assert [name for name in worker if "POSTGRES" in name or "READER" in name or name.startswith("PG")] == []
+
+
 async def test_what_was_committed_outlives_a_kill_of_postgres(servers: stack.Stack) -> None:
     connection = await asyncpg.connect(servers.postgres_dsn)
     await connection.execute("CREATE TABLE kept AS SELECT 7 AS value")

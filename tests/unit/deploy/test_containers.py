@@ -54,6 +54,14 @@ def test_a_worker_has_nothing_that_a_second_one_could_not_have(name: str) -> Non
     assert not [each for each in worker["volumes"] if str(data) in each.split(":")]
 
 
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_has_no_way_into_postgres(name: str) -> None:
+    worker = SERVICES[name]
+    assert not [each for each in worker["environment"] if re.match("TRACKSIDE_(POSTGRES|READER)|PG", each)]
+    assert "secrets" not in worker and "env_file" not in worker
+    assert "postgres_password" in SERVICES["dispatcher"]["secrets"]
+
+
 def test_there_are_workers_with_and_without_a_gpu() -> None:
     assert WORKERS == ["gpu-worker", "worker"]
     reserved = SERVICES["gpu-worker"]["deploy"]["resources"]["reservations"]["devices"]

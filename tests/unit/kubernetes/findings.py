@@ -74,6 +74,8 @@ def of_settings(manifests: list[Manifest]) -> Iterator[str]:
         dsn = of.get("TRACKSIDE_POSTGRES_DSN", "")
         if dsn and dsn.partition("@")[2].partition("/")[0] not in addresses:
             yield f"{container.name}: no Postgres has the address in {dsn}"
+        if "worker" in container.name and any("POSTGRES" in name for name in of):
+            yield f"{container.name}: a worker, whose tasks are of others, has a way into Postgres"
         if not container.is_service:
             continue
         ports = {each["name"]: each["containerPort"] for each in container.spec.get("ports", [])}

@@ -76,6 +76,10 @@ def changed(manifests: list[Manifest], name: str, path: str, value: Any) -> None
             *(of_variables, "TRACKSIDE_WORKER_LOAD_EARLY: Input should be greater"),
         ),
         (
+            {WORKER: (f"{SERVICE} env -", {"name": "TRACKSIDE_POSTGRES_PASSWORD_FILE", "value": "/run/x"})},
+            *(of_settings, "a worker, whose tasks are of others, has a way into Postgres"),
+        ),
+        (
             {WORKER: (f"{POD} terminationGracePeriodSeconds", 30)},
             *(of_settings, "killed before it has ended its tasks"),
         ),

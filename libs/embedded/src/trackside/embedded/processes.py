@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,8 @@ class ProcessSpec:
 
     Processes of tier n start once all of tier n-1 are ready. `check` is "exit" for a command that runs once
     and must end with 0; "kafka" (or "kafka-tls"), "postgres" and "http" ask `port` in that protocol, "http"
-    for `ready_path`. `env` is added to the supervisor's own environment. `uid` and `gid` are set only where
+    for `ready_path`. `env` is added to the supervisor's own environment, without what leads into Postgres
+    there: who may read that has it in `env`. `uid` and `gid` are set only where
     root starts it. It writes to the folder `data`. The stack is ready, and continues, without a process that
     is `optional`. One with a `package` is `python -m package`, and may have a spare (see `spares`).
     """
@@ -47,6 +48,16 @@ class ProcessSpec:
     ready_path: str = "/ready"
     optional: bool = False
     package: str | None = None
+
+
+def leads_into_postgres(variable: str) -> bool:
+    """Returns whether a variable may have an address or a password of Postgres, ours or its clients'."""
+    return variable.startswith(("TRACKSIDE_POSTGRES_", "TRACKSIDE_READER_", "PG"))
+
+
+def without_postgres(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns an environment without what leads into Postgres."""
+    return {name: value for name, value in variables.items() if not leads_into_postgres(name)}
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -91,7 +102,7 @@ def spawn(
     # The supervisor has one thread and before_exec only makes two system calls, so fork is safe.
     return subprocess.Popen(
         spec.argv,
-        env={**os.environ, **spec.env},
+        env={**without_postgres(os.environ), **spec.env},
         cwd=spec.cwd,
         stdin=stdin,
         stdout=log,

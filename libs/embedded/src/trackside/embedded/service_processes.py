@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trackside.contracts.topic_rights import ADMIN
 from trackside.embedded.ports import HOST
-from trackside.embedded.processes import ProcessSpec
+from trackside.embedded.processes import ProcessSpec, without_postgres
 from trackside.eventlog.key_folder import SERVICES, WORKER, KeyFolder
 from trackside.eventlog.secure_folder import KEYS, variables_of
 
@@ -41,7 +41,10 @@ def service_processes(
     tier: int,
     secure: Path | None,
 ) -> list[ProcessSpec]:
-    """Returns the processes of the services, with ports, a folder and, if secure, a principal."""
+    """Returns the processes of the services, with ports, a folder and, if secure, a principal.
+
+    Workers read nothing in Postgres, and run what others have written: they get no way into it.
+    """
     processes = []
     addresses = {
         each.name: f"http://{HOST}:{ports[f'health:{each.name}']}" for each in services if not each.pages
@@ -59,7 +62,7 @@ def service_processes(
             argv=service.command(),
             log=str(folder / "logs" / f"{service.name}.log"),
             env={
-                **env,
+                **(without_postgres(env) if service.is_worker else env),
                 **own,
                 **_as_principal(secure, service.principal),
                 **_signing(secure, service.principal),

@@ -30,7 +30,7 @@ from trackside.embedded.folder import (
 )
 from trackside.embedded.live_status import current_status
 from trackside.embedded.ports import HOST, kept_ports
-from trackside.embedded.processes import ProcessSpec, open_log
+from trackside.embedded.processes import ProcessSpec, leads_into_postgres, open_log
 from trackside.embedded.service_health import STUCK_S
 from trackside.telemetry.disk_limits import DiskLimits
 
@@ -67,6 +67,11 @@ class ServiceSpec:
     def package(self) -> str:
         """The package that is run as the service."""
         return f"trackside.{(self.module or self.name).replace('-', '_')}"
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether the service is a worker, whatever it is named."""
+        return self.package == "trackside.worker"
 
     @property
     def principal(self) -> str:
@@ -290,6 +295,7 @@ def _environment(
 ) -> dict[str, str]:
     """Returns what every service and the set-up are given."""
     return {
+        **{name: value for name, value in os.environ.items() if leads_into_postgres(name)},
         "TRACKSIDE_STORE": store,
         "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
         "TRACKSIDE_POSTGRES_DSN": dsn,

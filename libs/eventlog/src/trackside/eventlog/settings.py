@@ -41,7 +41,7 @@ class StackSettings(KafkaSettings):
         "postgresql://127.0.0.1:5432/trackside",
         min_length=1,
         validate_default=True,
-        description="Address of the read models.",
+        description="Address of the read models; a worker needs none.",
     )
     topic_prefix: Annotated[str, AfterValidator(_topic_prefix)] = Field(
         "", description="Put before every topic name, to share a cluster."
