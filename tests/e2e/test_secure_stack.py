@@ -5,17 +5,26 @@ import os
 import signal
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.e2e import leaks
+from tests.e2e.forged_records import event
+from tests.e2e.intruders import raw_producer
 from tests.e2e.shared_stack import SECURE, StackFolder, folder_below, start
 from tests.e2e.shared_tasks import search_spec
+from trackside.contracts.commands import Ping
+from trackside.contracts.standing import Standing
 from trackside.embedded.folder import NAME
 from trackside.embedded.processes import children_of
 from trackside.eventlog.log_id import cluster_in
+from trackside.eventlog.secure_folder import settings_of
+from trackside.sdk import Client
+from trackside.sdk.errors import UnansweredError
+from trackside.sdk.publication import Accepted, PublishedCommand
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -66,6 +75,38 @@ def test_a_search_runs_to_its_end_over_encrypted_connections(secure_home: StackF
     assert secure_home.python("-c", SCRIPT, first).split() == ["True"]
     said = secure_home.run_ok("setup", "acls", "--check", "--worker", "worker", "--worker", "other")
     assert "and no others for its principals" in said
+
+
+async def forged(home: StackFolder, publication: PublishedCommand) -> int:
+    """Writes, as a worker, that the dispatcher refuses a command; returns the offset."""
+    refusal = {"command_id": publication.command_id, "source": publication.source.model_dump()}
+    refusal |= {"code": "no", "path": "$", "message": "no"}
+    stream = publication.stream_id
+    record = event(stream, "dispatcher", "command-refused.v1", refusal)
+    kafka = settings_of(home.home / SECURE, home.stack.bootstrap_servers, "worker-worker")
+    async with raw_producer(kafka) as producer:
+        place = await producer.send(record)
+    assert place is not None
+    return place[2]
+
+
+async def test_a_forged_answer_is_ignored_and_shown_as_such(secure_home: StackFolder) -> None:
+    stream = secure_home.submit("asked", SPEC, "--wait")
+    kafka = settings_of(secure_home.home / SECURE, secure_home.stack.bootstrap_servers, "publisher")
+    async with Client(kafka) as client:
+        publication = await client.publish(Ping(), stream)
+        assert isinstance(await client.answer(publication), Accepted)
+        offset = await forged(secure_home, publication)
+        with pytest.raises(UnansweredError, match="answers to it that did not count: 1 unsigned"):
+            await client.answer(replace(publication, events_from=offset), 2)
+        shown = {each.offset: each async for each in client.events(stream)}
+    assert (shown[offset].standing, shown[offset].distrust) == (Standing.FORGED, "unsigned")
+    others = {each.standing for each in shown.values() if each.offset != offset}
+    assert others <= {Standing.APPLIED, Standing.OVERTAKEN, Standing.DUPLICATE}
+    listed = secure_home.run_ok("events", stream, "--from", str(offset))
+    assert "[forged: unsigned: no effect]" in listed.splitlines()[0]
+    as_json = [json.loads(line) for line in secure_home.run_ok("events", stream, "--json").splitlines()]
+    assert [each["offset"] for each in as_json if each["distrust"]] == [offset]
 
 
 def test_secrets_are_in_files_of_their_owner_and_in_nothing_else(secure_home: StackFolder) -> None:

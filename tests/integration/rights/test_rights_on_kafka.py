@@ -205,9 +205,10 @@ def test_a_bad_option_of_the_command_is_bad_usage(
 
 async def test_a_user_who_may_not_read_the_log_is_told_so_at_once(broker: Broker) -> None:
     async with AsyncClient(broker.as_user("worker-gpu-1")) as client:
-        await client._connected().append(TOPICS.events.name, 0, [Outgoing(b"key", b"{}", [])])
+        reading = client._connection
+        await reading._connected().append(TOPICS.events.name, 0, [Outgoing(b"key", b"{}", [])])
         with pytest.raises(DeniedError, match=f"may not Read topic {TOPICS.events.name}; to grant it"):
-            await anext(client._entries({(TOPICS.events.name, 0): 0}))
+            await anext(reading.entries({(TOPICS.events.name, 0): 0}))
 
 
 async def ready(port: int) -> dict[str, Any]:

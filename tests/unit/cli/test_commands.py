@@ -20,6 +20,7 @@ from trackside.cli.render import screen
 from trackside.cli.render.progress_board import ProgressBoard
 from trackside.contracts.commands import CommandAccepted, Source
 from trackside.contracts.message import Envelope, Record
+from trackside.contracts.standing import Standing
 from trackside.domain.display.text import duration
 from trackside.domain.stream import Stream
 
@@ -94,6 +95,10 @@ def test_an_event_is_written_as_json_and_as_a_line() -> None:
     assert json.loads(json.dumps(found)) == found
     assert (found["offset"], found["stream"], found["data"]["command_id"]) == (17, "s1", "c1")
     assert line(record).split()[0] == "17" and "CommandAccepted" in line(record)
+    assert "no effect" not in line(record)
+    record.standing, record.distrust = Standing.FORGED, "unsigned"
+    assert (as_object(record)["outcome"], as_object(record)["distrust"]) == ("forged", "unsigned")
+    assert "[forged: unsigned: no effect]" in line(record)
 
 
 def _spec() -> SearchSpec:

@@ -33,7 +33,7 @@ from trackside.replay.history.state_cache import StateCache
 from trackside.replay.transfer.export import write_export
 from trackside.replay.transfer.import_stream import import_file
 from trackside.sdk.async_client import AsyncClient
-from trackside.sdk.records import trusted
+from trackside.sdk.records import not_forged
 from trackside.verify.log import verify_topics
 
 NAMES = ("one", "two", "tasks", "halted", "going", "serving", "open", "w2")
@@ -66,7 +66,8 @@ async def test_a_reader_of_one_stream_gives_each_event_the_outcome_of_services(l
             async with aclosing(recorded.records()) as records:
                 async for record, _entry in records:
                     assert fold(alone, record, AGGREGATES) is expected[record.offset]
-                    assert causes.take(record).outcome is expected[record.offset]
+                    step = causes.take(record)
+                    assert step.standing == ("forged" if record.distrust else expected[record.offset].value)
                     seen.add(expected[record.offset])
     assert seen >= {Outcome.APPLIED, Outcome.OVERTAKEN}
 
@@ -166,6 +167,6 @@ async def test_what_the_sdk_copies_from_a_stream_is_not_forged(log: ForgedLog) -
         assert await client.kind("one") == "search"
         assert await client.kind(FORGED) is None
         for name in NAMES:
-            found = [record.offset async for record in trusted(client.events(name))]
+            found = [record.offset async for record in not_forged(client.events(name))]
             expected = outcomes(log, name)[0].items()
             assert found == [offset for offset, outcome in expected if outcome is Outcome.APPLIED]

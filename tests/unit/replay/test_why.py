@@ -15,8 +15,8 @@ from tests.unit.domain.given import (
 )
 from tests.unit.replay.given import TOPICS, after, log_of, name_causes
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
+from trackside.contracts.standing import Standing
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
-from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.causes import Step
@@ -57,7 +57,7 @@ async def test_every_chain_has_no_gap_from_its_command(log: MemoryLog, stream: s
     found = await asked(log, stream, subject)
     known = {step.offset: step for step in (*found.causes, *found.own)}
     for step in (*found.causes, *found.own, *found.then):
-        assert step.outcome is Outcome.APPLIED
+        assert step.standing is Standing.APPLIED
         if step.what == "CommandReceived":
             assert (step.follows, step.outside.startswith("cli at trackside.commands-")) == (-1, True)
         elif step.what == "BatchStopRequested":
@@ -87,9 +87,9 @@ async def test_a_trial_rests_on_the_end_that_opened_its_slot() -> None:
 async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
     told = after(waiting_trial(), assigned(), assigned(), begun(), ended(), report(3, 0.5), over(0))
     found = await asked_of(told, "0")
-    void = [(step.what, step.outcome) for step in found.own if step.outcome is not Outcome.APPLIED]
-    assert void == [("TaskAssigned", Outcome.DUPLICATE), ("MetricReported", Outcome.OVERTAKEN)]
-    assert all(step.follows == -1 for step in found.own if step.outcome is not Outcome.APPLIED)
+    void = [(step.what, step.standing) for step in found.own if step.standing is not Standing.APPLIED]
+    assert void == [("TaskAssigned", Standing.DUPLICATE), ("MetricReported", Standing.OVERTAKEN)]
+    assert all(step.follows == -1 for step in found.own if step.standing is not Standing.APPLIED)
 
 
 async def test_an_early_stop_rests_on_the_report_that_the_assessor_saw() -> None:
@@ -152,7 +152,7 @@ async def test_a_log_that_names_causes_is_never_guessed_about() -> None:
     assert [step.follows for step in found.own] == [2, 2, 4, 4, 5, -1]
     assert [step.offset for step in found.causes] == [0, 1, 2]
     assert not any(step.guessed for step in (*found.causes, *found.own))
-    assert found.own[3].outcome is Outcome.DUPLICATE
+    assert found.own[3].standing is Standing.DUPLICATE
 
 
 async def test_only_what_comes_before_the_first_named_cause_is_guessed() -> None:

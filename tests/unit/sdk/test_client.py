@@ -26,8 +26,8 @@ from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client, Pipeline, errors
-from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answer_to
-from trackside.sdk.records import readable
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answer_in
+from trackside.sdk.records import answered_by, readable
 
 TOPICS = Topics()
 DISPATCHER, OTHER = RecordWriter("dispatcher", "1"), RecordWriter("worker", "1")
@@ -278,11 +278,13 @@ def answered(told: Told) -> tuple[PublishedCommand, Record]:
 
 def test_an_answer_is_read_with_the_key_and_named_as_encrypted_without_it() -> None:
     publication, record = answered(ended_search())
-    assert isinstance(answer_to(publication, record), Accepted)
+    waiting, encrypted = {publication.source: publication}, without_key(record)
+    assert answered_by(record, waiting) == answered_by(encrypted, waiting) == publication
+    assert isinstance(answer_in(publication, record), Accepted)
     with pytest.raises(errors.EncryptedStreamError, match="was opened without `keys`"):
-        answer_to(publication, without_key(record))
-    other = replace(publication, stream_id="other")
-    assert answer_to(other, without_key(record)) is None
+        answer_in(publication, encrypted)
+    other = {publication.source: replace(publication, stream_id="other")}
+    assert answered_by(record, other) is answered_by(encrypted, other) is None
 
 
 def test_a_stream_is_not_followed_without_its_key_or_beyond_where_it_is_forgotten() -> None:

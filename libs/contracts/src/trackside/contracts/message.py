@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from trackside.contracts.standing import Standing
+
 if TYPE_CHECKING:
     from trackside.contracts.trust import Trust
 
@@ -147,7 +149,7 @@ class Record:
     """A decoded message at its place in the log; `append_time_ms` is the log's own clock.
 
     `value` is the message as its bytes. `trust` are the keys that its place in the log trusts, None if there
-    are none; `distrust` is why it is not trusted, once it was folded.
+    are none; `distrust` is why it is not trusted, once it was folded. `standing` is set by who lists records.
     """
 
     topic: str
@@ -159,3 +161,4 @@ class Record:
     value: bytes = b""
     trust: "Trust | None" = None
     distrust: str = ""
+    standing: Standing | None = None

@@ -1,6 +1,6 @@
 """The keys that a partition trusts at a place in it, and whether a record is signed with one of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -64,6 +64,14 @@ class Trust:
     def requires(self, offset: int) -> bool:
         """Returns whether an event at an offset needs a signature."""
         return next((mode for begin, mode in reversed(self.modes) if begin < offset), "off") == "require"
+
+    def now(self) -> "Trust":
+        """Returns the keys that are trusted now, and whether events need a signature now, for any place."""
+        keys = {
+            name: replace(key, trusted_at=-1, revoked_at=None if key.revoked_at is None else -1)
+            for name, key in self.keys.items()
+        }
+        return Trust(keys, [(-1, self.mode)])
 
     def distrust(self, record: Record, expected: bytes) -> str:
         """Returns why a record is not trusted, empty if it is.

@@ -4,11 +4,11 @@ Publishing is idempotent: publishing a command id twice has the effect of once.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from trackside.aggregates.model.messages import AddModelVersion
 from trackside.aggregates.registry import AGGREGATES
@@ -20,17 +20,19 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
+from trackside.domain.standing import standing_of
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.encryption import StreamKeys
-from trackside.eventlog.errors import DeniedError, TooLargeError, TransientError
-from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
-from trackside.eventlog.noted_keys import NotedKeys
+from trackside.eventlog.errors import TooLargeError
+from trackside.eventlog.log import Appended, Log, Outgoing
+from trackside.sdk.answer_keys import AnswerKeys, IgnoredAnswers
 from trackside.sdk.batches import BatchInput, to_command
-from trackside.sdk.errors import NotOverError, UnansweredError, UnreachableError, UnsendableError
+from trackside.sdk.errors import NotOverError, UnansweredError, UnsendableError
 from trackside.sdk.instruct import Acknowledgement, instruct
+from trackside.sdk.log_connection import REQUEST_S, LogConnection
 from trackside.sdk.model_versions import version_of, wanted_artifact
 from trackside.sdk.pipelines import PipelineInput, start_command
 from trackside.sdk.publication import (
@@ -38,14 +40,14 @@ from trackside.sdk.publication import (
     Pong,
     PublishedCommand,
     Refused,
-    answer_to,
+    answer_in,
     check_size,
     command_record,
     raise_if_refused,
     span_of_publication,
 )
 from trackside.sdk.recorded_steps import recorded_step, resolve_steps
-from trackside.sdk.records import found_answer, of_stream, readable, trusted
+from trackside.sdk.records import answering, not_forged, readable
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
 from trackside.telemetry import messaging
@@ -54,12 +56,7 @@ from trackside.telemetry.setup import trace_client
 if TYPE_CHECKING:
     from trackside.eventlog.kafka_settings import KafkaSettings
 
-PUBLISH_S = 15.0
 ANSWER_S = 30.0
-RETRY_S = 0.25
-WAIT_S = 1.0
-
-T = TypeVar("T")
 
 
 class AsyncClient:
@@ -80,12 +77,11 @@ class AsyncClient:
         encrypted: bool = False,
         keys: StreamKeys | None = None,
     ) -> None:
-        self._encrypted, self._stream_keys = encrypted, keys
-        self._kafka = bootstrap
+        self._encrypted, self._signer = encrypted, signer
         self._topics = Topics(prefix=topic_prefix)
         self._source = f"trackside/sdk/{name}"
-        self._log, self._signer = log, signer
-        self._keys = NotedKeys()
+        self._connection = LogConnection(bootstrap, log, keys)
+        self._keys = AnswerKeys(self._connection, self._topics.fleet.name)
         self._flush = trace_client(name)
 
     async def __aenter__(self) -> Self:
@@ -98,8 +94,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the connections, and sends the spans that wait."""
-        if self._log is not None:
-            await self._log.close()
+        await self._connection.close()
         if self._flush is not None:
             await asyncio.to_thread(self._flush)
 
@@ -109,7 +104,7 @@ class AsyncClient:
         stream_id: str,
         command_id: str | None = None,
         traceparent: str | None = None,
-        timeout_s: float = PUBLISH_S,
+        timeout_s: float = REQUEST_S,
     ) -> PublishedCommand:
         """Publishes a command to a stream, again until the log has acknowledged it, for `timeout_s` in all.
 
@@ -124,34 +119,42 @@ class AsyncClient:
             record = command_record(command, stream_id, command_id, self._source, own, self._encrypted)
             if self._signer is not None:
                 record = check_size(self._signer.signed(record, commands.name))
-            ends = await self._with_retries(lambda log: log.ends(self._topics.events.name), timeout_s, what)
+            events = self._topics.events.name
+            ends = await self._connection.request(lambda log: log.ends(events), what, timeout_s)
             send = partial(self._append, stream_id=stream_id, record=record)
-            appended = await self._with_retries(send, timeout_s, what, began_s)
+            appended = await self._connection.request(send, what, timeout_s, began_s)
             sent["messaging.kafka.offset"] = appended.offset
         first = ends[partition_of(stream_id, len(ends))]
         place = commands.name, partition, appended.offset
         return PublishedCommand(*place, command_id, stream_id, first, appended.append_time_ms)
 
     async def answer(self, publication: PublishedCommand, timeout_s: float = ANSWER_S) -> Accepted | Refused:
-        """Waits for the answer to a published command; raises UnansweredError after `timeout_s` seconds."""
+        """Waits for the answer to a published command; raises UnansweredError after `timeout_s` seconds.
+
+        Where events are signed, an answer without a signature of a dispatcher is ignored.
+        """
+        ignored = IgnoredAnswers()
         topic_partition = (
             self._topics.events.name,
             partition_of(publication.stream_id, self._topics.event_partitions),
         )
         try:
             async with asyncio.timeout(timeout_s):
-                async with aclosing(self._entries({topic_partition: publication.events_from})) as entries:
+                starts = {topic_partition: publication.events_from}
+                async with aclosing(self._connection.entries(starts)) as entries:
                     async for entry in entries:
-                        record = of_stream(entry, publication.stream_id)
-                        found = None if record is None else answer_to(publication, record)
-                        if found is not None:
-                            return found
+                        if (found := answering(entry, {publication.source: publication})) is None:
+                            continue
+                        if reason := await self._keys.distrust(found[1]):
+                            ignored.note(reason)
+                        else:
+                            return answer_in(*found)
         except TimeoutError as error:
             source = publication.source
             raise UnansweredError(
                 f"command {publication.command_id} is in the log ({source.topic}-{source.partition} "
                 f"offset {source.offset}), but it was not answered within {timeout_s:g} s; "
-                "is a dispatcher running?"
+                f"is a dispatcher running?{ignored.said()}"
             ) from error
         raise AssertionError("a log has no end")
 
@@ -214,7 +217,7 @@ class AsyncClient:
         fields of it, such as `format`. Raises UnsendableError if there is no such artifact.
         """
         wanted = wanted_artifact(source)
-        async with aclosing(trusted(self.events(wanted.stream))) as records:
+        async with aclosing(not_forged(self.events(wanted.stream))) as records:
             return await version_of(wanted, records, facts)
 
     async def reference(self, text: str) -> ArtifactReference:
@@ -226,7 +229,7 @@ class AsyncClient:
 
     async def recorded_step(self, source: str) -> Json:
         """Returns the fields of a step that is a copy of a task, `STREAM/TASK`; raises UnsendableError."""
-        return await recorded_step(lambda stream: aclosing(trusted(self.events(stream))), source)
+        return await recorded_step(lambda stream: aclosing(not_forged(self.events(stream))), source)
 
     async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
         """Measures how long the dispatcher of a stream takes to answer; raises what `send` raises."""
@@ -242,7 +245,7 @@ class AsyncClient:
 
     async def kind(self, stream_id: str) -> str | None:
         """Returns what a stream is about, such as "search" or "batch"; None if it has not begun."""
-        async with aclosing(trusted(self.events(stream_id))) as records:
+        async with aclosing(not_forged(self.events(stream_id))) as records:
             async for record in records:
                 aggregate = AGGREGATES.begun_by(type(record.message))
                 if aggregate is not None:
@@ -264,35 +267,28 @@ class AsyncClient:
         def over() -> bool:
             return not waiting or monotonic_s() >= deadline
 
-        async with aclosing(self._entries(starts, over)) as entries:
+        async with aclosing(self._connection.entries(starts, over)) as entries:
             async for entry in entries:
-                found = found_answer(entry, waiting)
-                if found is None:
+                found = answering(entry, waiting)
+                if found is None or await self._keys.distrust(found[1]):
                     continue
                 del waiting[found[0].source]
-                yield found
+                yield found[0], answer_in(*found)
                 deadline = monotonic_s() + timeout_s
 
     async def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
     ) -> AsyncGenerator[Record, None]:
-        """Yields the records of a stream in log order from an offset on; with `follow` also those to come."""
-        topic, what = self._topics.events.name, f"events of {stream_id}"
-        ends = await self._with_retries(lambda log: log.ends(topic), PUBLISH_S, what)
-        topic_partition = (topic, partition_of(stream_id, len(ends)))
-        starts = await self._with_retries(lambda log: log.beginnings(topic), PUBLISH_S, what)
-        start, end = max(from_offset, starts[topic_partition[1]]), ends[topic_partition[1]]
-        if not follow and start >= end:
-            return
-        async with aclosing(self._entries({topic_partition: start})) as entries:
-            async for entry in entries:
-                if not follow and entry.offset >= end:
-                    return
-                record = self._keys.noted(entry, of_stream(entry, stream_id))
-                if record is not None:
+        """Yields the records of a stream in log order from an offset on; with `follow` also those to come.
+
+        Each says in `standing` whether it had an effect: the stream is folded from its beginning on.
+        """
+        streams = Streams(AGGREGATES)
+        async with aclosing(self._records(stream_id, follow)) as records:
+            async for record in records:
+                record.standing = standing_of(record, streams.fold(record)[1])
+                if record.offset >= from_offset:
                     yield record
-                if not follow and entry.offset + 1 >= end:
-                    return
 
     async def follow(self, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
         """Yields each event that was applied, with the resulting state, until the stream is over.
@@ -303,7 +299,7 @@ class AsyncClient:
         """
         streams, last = Streams(AGGREGATES), -1
         for follow in (False, True):
-            async with aclosing(self.events(stream_id, follow, last + 1)) as records:
+            async with aclosing(self._records(stream_id, follow, last + 1)) as records:
                 async for read in records:
                     last = read.offset
                     for stream, outcome, record in readable(streams.fold_all(read)):
@@ -328,7 +324,7 @@ class AsyncClient:
     async def state(self, stream_id: str) -> Stream | None:
         """Returns the current state of a stream, or None if there is no such stream."""
         streams = Streams(AGGREGATES)
-        async with aclosing(self.events(stream_id)) as records:
+        async with aclosing(self._records(stream_id)) as records:
             async for record in records:
                 streams.fold(record)
         return streams.by_id.get(stream_id)
@@ -336,19 +332,18 @@ class AsyncClient:
     async def fleet(self) -> fleet.Fleet:
         """Returns the current workers and devices."""
         folded, topic = fleet.Fleet(), self._topics.fleet.name
-        ends = await self._with_retries(lambda log: log.ends(topic), PUBLISH_S, "the fleet")
-        starts = await self._with_retries(lambda log: log.beginnings(topic), PUBLISH_S, "the fleet")
-        if starts[0] >= ends[0]:
-            return folded
-        async with aclosing(self._entries({(topic, 0): starts[0]})) as entries:
-            async for entry in entries:
-                if entry.offset < ends[0]:
-                    record = decode(entry)
-                    if record is not None:
-                        fleet.evolve(folded, record)
-                if entry.offset + 1 >= ends[0]:
-                    break
+        ends = await self._connection.request(lambda log: log.ends(topic), "the fleet")
+        entries = self._connection.entries_of((topic, 0), ends[0], False, 0, "the fleet")
+        async with aclosing(entries) as read:
+            async for entry in read:
+                record = decode(entry)
+                if record is not None:
+                    fleet.evolve(folded, record)
         return folded
+
+    def _records(self, stream_id: str, follow: bool = False, first: int = 0) -> AsyncGenerator[Record, None]:
+        """Yields the records of a stream from an offset on, for who folds them itself."""
+        return self._connection.records(self._topics.events.name, stream_id, follow, first)
 
     async def _append(self, log: Log, stream_id: str, record: Outgoing) -> Appended:
         commands = self._topics.commands
@@ -358,43 +353,3 @@ class AsyncClient:
             return await log.append(*topic_partition, [record])
         except TooLargeError as error:
             raise UnsendableError(Problem(code="too_large", message=str(error))) from error
-
-    async def _with_retries(
-        self,
-        request: Callable[[Log], Awaitable[T]],
-        timeout_s: float,
-        what: str,
-        began_s: float | None = None,
-    ) -> T:
-        """Repeats a request until the log responds, or denies it, for `timeout_s` from `began_s` (now)."""
-        deadline = (monotonic_s() if began_s is None else began_s) + timeout_s
-        while True:
-            try:
-                async with asyncio.timeout(max(0.0, deadline - monotonic_s())):
-                    return await request(self._connected())
-            except DeniedError:
-                raise
-            except (TransientError, TimeoutError) as error:
-                if monotonic_s() + RETRY_S >= deadline:
-                    where = f"no Kafka at {self._kafka} within {timeout_s:g} s"
-                    raise UnreachableError(f"{where} ({str(error) or 'no response'}): {what}") from error
-            await asyncio.sleep(RETRY_S)
-
-    def _connected(self) -> Log:
-        if self._log is None:
-            # imported late: task processes import this package too, and never connect to Kafka
-            from trackside.eventlog.kafka import KafkaLog
-
-            self._log = KafkaLog(self._kafka, client_id="trackside-sdk", keys=self._stream_keys)
-        return self._log
-
-    async def _entries(
-        self, starts: dict[tuple[str, int], int], over: Callable[[], bool] = lambda: False
-    ) -> AsyncGenerator[Entry, None]:
-        reader: Reader = self._connected().reader(starts)
-        try:
-            while not over():
-                for entry in await reader.read(WAIT_S):
-                    yield entry
-        finally:
-            await reader.close()

@@ -21,6 +21,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
 from trackside.contracts.message import Command, Json
+from trackside.contracts.standing import Standing
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import ClientError
 from trackside.sdk.pipeline_runs import PipelineRun, connected
@@ -57,15 +58,18 @@ class NamedPipeline:
             publication = client.send(command_of(RunPipeline, body), self.name)
             with closing(client.events(self.name, True, publication.events_from)) as records:
                 for record in records:
-                    message = record.message
-                    if isinstance(message, RunNumbered) and message.command_id == publication.command_id:
+                    message, applied = record.message, record.standing is Standing.APPLIED
+                    if not applied or not isinstance(message, RunNumbered):
+                        continue
+                    if message.command_id == publication.command_id:
                         return PipelineRun(message.run, self._given)
         raise AssertionError("an accepted run has a number")
 
     def newest_run(self, version: int | None = None) -> PipelineRun:
         """Returns the newest run, or the newest of one version; raises ClientError if there is none."""
         with self._connect() as client, closing(client.events(self.name)) as records:
-            events = [each.message for each in records if isinstance(each.message, RunNumbered)]
+            applied = [each.message for each in records if each.standing is Standing.APPLIED]
+        events = [message for message in applied if isinstance(message, RunNumbered)]
         runs = [event.run for event in events if version in (None, event.version)]
         if not runs:
             of_version = "" if version is None else f" of version {version}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
-from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.ingress import SUSPECTED, read_command
 from trackside.contracts.message import Command, Record
@@ -101,23 +100,16 @@ def raise_if_refused(publication: PublishedCommand, answer: Accepted | Refused) 
         raise RefusedError(publication.stream_id, *answer.all_problems)
 
 
-def answer_to(publication: PublishedCommand, record: Record) -> Accepted | Refused | None:
-    """Returns the answer to a published command if this record is it.
+def answer_in(publication: PublishedCommand, record: Record) -> Accepted | Refused:
+    """Returns the answer to a published command that a record has; raises EncryptedStreamError without a key.
 
-    Only the first answer in the log that refers to the command's position counts, for every reader. Raises
-    EncryptedStreamError for an encrypted answer of its stream, without the key.
+    Only the first answer in the log that refers to the command's position counts, for every reader.
     """
     message = record.message
-    if isinstance(message, EncryptedRecord):
-        if record.envelope.stream == publication.stream_id and message.encrypted_type in ANSWER_TYPES:
-            raise EncryptedStreamError(no_key(publication.stream_id))
-        return None
-    if not isinstance(message, CommandAccepted | CommandRefused) or record.envelope.role != "dispatcher":
-        return None
-    if message.source != publication.source or record.envelope.stream != publication.stream_id:
-        return None
     if isinstance(message, CommandAccepted):
         return Accepted(message.command_id, record.offset, record.append_time_ms, record.envelope.source)
+    if not isinstance(message, CommandRefused):
+        raise EncryptedStreamError(no_key(publication.stream_id))
     return Refused(
         message.command_id,
         record.offset,

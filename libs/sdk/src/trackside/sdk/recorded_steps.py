@@ -11,7 +11,7 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.definition import OWN_NEEDS, RecordedTask
 from trackside.sdk.errors import UnsendableError
-from trackside.sdk.records import trusted
+from trackside.sdk.records import not_forged
 
 if TYPE_CHECKING:
     from trackside.sdk.async_client import AsyncClient
@@ -154,7 +154,7 @@ async def resolve_steps(client: "AsyncClient", pipeline: T) -> T | Json:
     problems = [problem async for problem in _put_references(client, body)]
     copied, wrong = take_copied(body)
     wanted = {each.path: each.task for each in copied}
-    found = await find_tasks(lambda stream: aclosing(trusted(client.events(stream))), wanted)
+    found = await find_tasks(lambda stream: aclosing(not_forged(client.events(stream))), wanted)
     problems += [*wrong, *put_tasks(copied, found)]
     if problems:
         raise UnsendableError(*problems)

@@ -3,24 +3,17 @@
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 
-from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.aggregates.registry import CODEC
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.message import Record
+from trackside.contracts.standing import Standing
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.sdk.errors import EncryptedStreamError
-from trackside.sdk.publication import (
-    ANSWER_TYPES,
-    Accepted,
-    PublishedCommand,
-    Refused,
-    answer_to,
-    no_key,
-)
+from trackside.sdk.publication import ANSWER_TYPES, PublishedCommand, no_key
 
 
 def of_stream(entry: Entry, stream_id: str) -> Record | None:
@@ -28,16 +21,11 @@ def of_stream(entry: Entry, stream_id: str) -> Record | None:
     return decode(entry) if CODEC.envelope(entry.headers).stream == stream_id else None
 
 
-async def trusted(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
-    """Yields the records of a stream but for those that are forged; closes `records`.
-
-    They are to be all from the first one on: whom an event counts from depends on those before it.
-    """
-    streams = Streams(AGGREGATES)
+async def not_forged(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
+    """Yields those of a client's `events` that are not forged; closes `records`."""
     async with aclosing(records):
         async for record in records:
-            streams.fold(record)
-            if not record.distrust:
+            if record.standing is not Standing.FORGED:
                 yield record
 
 
@@ -53,22 +41,28 @@ def readable(
         yield stream, outcome, record
 
 
-def found_answer(
+def answering(
     entry: Entry, waiting: Mapping[Source, PublishedCommand]
-) -> tuple[PublishedCommand, Accepted | Refused] | None:
-    """Returns the answer in an entry with its command, if it answers one of these commands."""
+) -> tuple[PublishedCommand, Record] | None:
+    """Returns the record in an entry with the command that it answers, if it does one of these."""
     if CODEC.envelope(entry.headers).type not in ANSWER_TYPES:
         return None
     record = decode(entry)
-    if record is None:
+    publication = None if record is None else answered_by(record, waiting)
+    return None if record is None or publication is None else (publication, record)
+
+
+def answered_by(record: Record, waiting: Mapping[Source, PublishedCommand]) -> PublishedCommand | None:
+    """Returns which of these commands a record answers, by what it says of itself.
+
+    One that is encrypted may answer any command of its stream.
+    """
+    message, stream = record.message, record.envelope.stream
+    if record.envelope.role != "dispatcher":
         return None
-    message = record.message
     if isinstance(message, EncryptedRecord):
-        for publication in waiting.values():
-            answer_to(publication, record)
+        return next((each for each in waiting.values() if each.stream_id == stream), None)
+    if not isinstance(message, CommandAccepted | CommandRefused):
         return None
-    if not isinstance(message, CommandAccepted | CommandRefused) or message.source not in waiting:
-        return None
-    publication = waiting[message.source]
-    found = answer_to(publication, record)
-    return None if found is None else (publication, found)
+    publication = waiting.get(message.source)
+    return publication if publication is not None and publication.stream_id == stream else None

@@ -10,7 +10,7 @@ from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem
 from trackside.sdk.client import Client
 from trackside.sdk.recorded_steps import WantedTask, find_tasks
-from trackside.sdk.records import trusted
+from trackside.sdk.records import not_forged
 
 
 def find(wanted: Mapping[str, WantedTask], *, quiet: bool) -> Mapping[str, Json | Problem]:
@@ -26,7 +26,7 @@ def find(wanted: Mapping[str, WantedTask], *, quiet: bool) -> Mapping[str, Json 
 async def _found(wanted: Mapping[str, WantedTask]) -> Mapping[str, Json | Problem]:
     addresses = Addresses()
     async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
-        return await find_tasks(lambda stream: aclosing(trusted(client.events(stream))), wanted)
+        return await find_tasks(lambda stream: aclosing(not_forged(client.events(stream))), wanted)
 
 
 def _place(step: Json) -> str:

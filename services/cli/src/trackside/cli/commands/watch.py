@@ -13,7 +13,9 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Message, Record
+from trackside.contracts.standing import Standing
 from trackside.contracts.watches import TasksWatched
+from trackside.domain.standing import no_effect
 from trackside.sdk.client import Client
 
 SHOWN_FIELDS = 6
@@ -57,6 +59,8 @@ def as_object(record: Record) -> dict[str, Any]:
         "causation_id": envelope.causation_id,
         "decision_id": envelope.decision_id.decode() or None,
         "traceparent": envelope.traceparent or None,
+        "outcome": None if record.standing is None else record.standing.value,
+        "distrust": record.distrust or None,
         "data": record.message.model_dump(mode="json"),
     }
 
@@ -84,11 +88,13 @@ def _counted_part(field: tuple[str, Any]) -> tuple[str, Any]:
 
 
 def line(record: Record) -> str:
-    """Returns an event as a line: offset, time, type, subject, fields."""
+    """Returns an event as a line: offset, time, type, subject, why it had no effect, fields."""
     time = datetime.fromtimestamp(record.append_time_ms / 1000, UTC).astimezone()
     subject = record.envelope.text("ce_subject").removeprefix(record.envelope.stream)
     head = f"{record.offset:>7} {time:%H:%M:%S.%f}"[:20]
-    return f"{head} {type(record.message).__name__:<20} {subject[:14]:<14} {brief(record)}"
+    why = no_effect(record.standing, record.distrust)
+    mark = f"[{why}: no effect] " if why else ""
+    return f"{head} {type(record.message).__name__:<20} {subject[:14]:<14} {mark}{brief(record)}"
 
 
 async def _watch(stream_id: str, as_json: bool) -> None:
@@ -114,6 +120,7 @@ async def _events(stream_id: str, follow: bool, from_offset: int, as_json: bool)
             if as_json:
                 screen.emit_line(as_object(record))
             else:
-                output.print(Text(line(record)), no_wrap=True, overflow="ellipsis")
+                style = "" if record.standing is Standing.APPLIED else "dim"
+                output.print(Text(line(record), style), no_wrap=True, overflow="ellipsis")
     if not found and not from_offset:
         raise CommandFailed(f"there is no {stream_id} in the log; `trackside ls` lists what runs")

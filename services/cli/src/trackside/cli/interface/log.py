@@ -20,6 +20,10 @@ def events(
 ) -> None:
     """List the events of a search or a batch in the order of the log; with --json one a line.
 
+    An event that had no effect says why: duplicate (the same event was there before), overtaken (the state
+    did not permit it, as another decider was first), void (its writer may not write it), forged (its
+    signature does not count) or parked (its stream waited, for a newer release or its key).
+
     \b
     Examples:
       trackside events digits-1

@@ -11,12 +11,14 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Event, Record
+from trackside.contracts.standing import Standing
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain import child
 from trackside.domain.causality import StreamSubject
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
+from trackside.domain.standing import standing_of
 from trackside.domain.stream import Stream
 from trackside.domain.task_events import TaskEvent
 from trackside.replay.causality.event_text import brief
@@ -40,7 +42,8 @@ class Step:
     said: str
     role: str
     instance: str
-    outcome: Outcome
+    standing: Standing
+    distrust: str
     follows: int = -1
     outside: str = ""
     cause: str = ""
@@ -62,7 +65,8 @@ class Step:
             "said": self.said,
             "role": self.role,
             "instance": self.instance,
-            "outcome": self.outcome.value,
+            "outcome": self.standing.value,
+            "distrust": self.distrust or None,
             "follows": None if self.follows < 0 else self.follows,
             "also": list(self.also),
             "outside": self.outside or None,
@@ -119,7 +123,8 @@ class Causes:
             said=brief(event),
             role=envelope.role,
             instance=envelope.source.rpartition("/")[2],
-            outcome=outcome,
+            standing=standing_of(record, outcome),
+            distrust=record.distrust,
             follows=follows,
             outside=outside,
             cause=cause,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.standing import Standing
 from trackside.domain.causality import StreamSubject
-from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.replay.causality.causes import Causes, Step
 from trackside.replay.history.errors import UnknownSubjectError
@@ -79,7 +79,7 @@ class Why:
 
 
 def _counts(step: Step) -> bool:
-    return step.outcome is Outcome.APPLIED
+    return step.standing is Standing.APPLIED
 
 
 def _kind(step: Step, origin: StreamSubject) -> tuple[str, str, str]:
@@ -169,10 +169,10 @@ def explain(steps: Sequence[Step], subject: Subject) -> Why:
         if last >= 0
         and last in (step.follows, *step.also)
         and step.offset not in mine
-        and step.outcome is Outcome.APPLIED
+        and step.standing is Standing.APPLIED
     ]
     if subject.command and counted:
         ends = {each.ends_with.__name__ for each in AGGREGATES.types if each.ends_with is not None}
-        later = [step for step in steps if step.offset > last and step.outcome is Outcome.APPLIED]
+        later = [step for step in steps if step.offset > last and step.standing is Standing.APPLIED]
         then = [step for step in later if step.what in ends]
     return Why(subject, [causes[at] for at in sorted(causes)], own, then)

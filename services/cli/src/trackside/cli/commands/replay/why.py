@@ -10,11 +10,12 @@ from rich.text import Text
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
+from trackside.contracts.standing import Standing
 from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.causality import StreamSubject
 from trackside.domain.display.text import duration
-from trackside.domain.outcome import Outcome
+from trackside.domain.standing import no_effect
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.replay.causality.causes import Step
@@ -130,7 +131,7 @@ def drawn(found: Why, stream_id: str = "") -> Iterator[Text]:
                 yield Text(f"{'':>29} {_DOTS} {step}", "dim")
                 continue
             mark = _CAUSE if step.offset in foreign else part
-            line = _line(step, mark if step.outcome is Outcome.APPLIED else _VOID, began, found.subject)
+            line = _line(step, mark if step.standing is Standing.APPLIED else _VOID, began, found.subject)
             if step.task and found.subject.part and not step.what.startswith("Child"):
                 line = Text(line.plain.replace(f" {stream_id}.", " ", 1), line.style)
             elif mark == _LIFE and step.part:
@@ -202,7 +203,7 @@ def _without_middle_tasks(steps: Sequence[Step], about: Subject) -> list[Step | 
 def _life(steps: Iterable[Step]) -> list[Step | str]:
     """Leaves out the middle of a long row of reports."""
     found: list[Step | str] = []
-    for is_report, group in groupby(steps, key=lambda s: s.what == REPORT and s.outcome is Outcome.APPLIED):
+    for is_report, group in groupby(steps, key=lambda s: s.what == REPORT and s.standing is Standing.APPLIED):
         run_of = list(group)
         if is_report and len(run_of) > 2 * SHOWN_REPORTS:
             hidden = len(run_of) - 2 * SHOWN_REPORTS
@@ -217,7 +218,8 @@ def _line(step: Step, mark: str, began_ms: int, about: Subject) -> Text:
     clock = f"{time:%H:%M:%S.%f}"[:12]
     later = _later(step.time_ms - began_ms)
     follows = f" ←{step.follows}" if step.follows >= 0 else ""
-    void = "" if step.outcome is Outcome.APPLIED else f" [{step.outcome.value}: no effect]"
+    why = no_effect(step.standing, step.distrust)
+    void = f" [{why}: no effect]" if why else ""
     outside = f" ({step.outside})" if step.outside else ""
     what = f"{step.what}{follows}{void} {_subject(step, about.task)}{step.said}{outside}".rstrip()
     return Text(f"{step.offset:>7} {clock} {later:>8} {mark} {_writer(step):<12} {what}", _STYLES[mark])
