@@ -1,5 +1,6 @@
 """`trackside up --secure`: every connection to Kafka is encrypted, and that of a user with few rights."""
 
+import asyncio
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -77,6 +79,13 @@ def test_a_search_runs_to_its_end_over_encrypted_connections(secure_home: StackF
     assert "and no others for its principals" in said
 
 
+def page_of(address: str) -> str:
+    """Returns a page of the console."""
+    with urlopen(address) as answer:
+        found: bytes = answer.read()
+    return found.decode()
+
+
 async def forged(home: StackFolder, publication: PublishedCommand) -> int:
     """Writes, as a worker, that the dispatcher refuses a command; returns the offset."""
     refusal = {"command_id": publication.command_id, "source": publication.source.model_dump()}
@@ -107,6 +116,12 @@ async def test_a_forged_answer_is_ignored_and_shown_as_such(secure_home: StackFo
     assert "[forged: unsigned: no effect]" in listed.splitlines()[0]
     as_json = [json.loads(line) for line in secure_home.run_ok("events", stream, "--json").splitlines()]
     assert [each["offset"] for each in as_json if each["distrust"]] == [offset]
+    site = secure_home.stack.console_url
+    assert site is not None
+    for view in ("list", "tree"):
+        page = await asyncio.to_thread(page_of, f"{site}experiments/{stream}/events?view={view}")
+        assert page.count("forged: unsigned</span>") == 1
+        assert page.count("This event had no effect") == sum(each["outcome"] != "applied" for each in as_json)
 
 
 def test_secrets_are_in_files_of_their_owner_and_in_nothing_else(secure_home: StackFolder) -> None:

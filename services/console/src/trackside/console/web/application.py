@@ -35,6 +35,7 @@ from trackside.projections.past.store import PastStore
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
 from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
 from trackside.projections.trial_cache import TrialColumnsCache
+from trackside.replay.causality.standings import Standings
 from trackside.telemetry import metrics
 
 logger = structlog.get_logger("trackside.console")
@@ -65,7 +66,7 @@ class Pages:
     ) -> None:
         self._states, self._alerts = states or ServiceStates(), alerts or Alerts()
         self._pool, self._log, self._topics = pool, log, topics
-        self._access, self._trials = access, TrialColumnsCache()
+        self._access, self._trials, self._standings = access, TrialColumnsCache(), Standings()
         self.past: PastStore | None = None
         self._templates = Templates()
         self._routes = [(*compile_path(route.path), route.function) for route in site.pages]
@@ -160,7 +161,8 @@ class Pages:
     def _request(
         self, path: str, parts: dict[str, str], query: QueryParams, user: User, models: SnapshotModels
     ) -> PageRequest:
-        return PageRequest(path, parts, query, user, models, self._log, self._topics, self._trials, self.past)
+        own = self._log, self._topics, self._trials, self.past, self._standings
+        return PageRequest(path, parts, query, user, models, *own)
 
     async def columns(self, function: ColumnsFunction, request: Request) -> Response:
         """Answers with the values of a chart, or with a sentence why there are none."""

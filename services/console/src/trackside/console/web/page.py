@@ -16,6 +16,7 @@ from trackside.projections.past.reader import PastReader
 from trackside.projections.past.store import PastStore
 from trackside.projections.read_pool import SnapshotModels
 from trackside.projections.trial_cache import TrialColumnsCache
+from trackside.replay.causality.standings import Standings
 
 MAX_PAGE = 100_000
 
@@ -36,6 +37,8 @@ class PageRequest:
     """Columns of trials, which are kept from one request to the next."""
     past: PastStore | None = None
     """The snapshots of past states."""
+    standings: Standings = field(default_factory=Standings)
+    """How far streams were folded for the marks of their events, which is kept likewise."""
 
     @property
     def past_states(self) -> PastReader | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Event, Record
@@ -11,6 +11,7 @@ from trackside.domain.proposal import parse_cause
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Log
 from trackside.replay.causality.event_text import brief
+from trackside.replay.causality.standings import KnownStandings
 from trackside.replay.history.recorded_stream import has_value, read_entries
 
 EVENTS = 200
@@ -29,6 +30,7 @@ class ListedEvent:
     `follows` is the offset of its cause if that is in the stream, else -1; `depth` how many causes it has
     within the page. `cause_stream` and `cause_offset` are the place of a cause in another stream, empty if
     there is none; `cause` is any cause that is no event of the stream as text, of a command its publisher.
+    `no_effect` says why it had none, empty if it had one.
     """
 
     offset: int
@@ -41,14 +43,25 @@ class ListedEvent:
     depth: int
     cause_stream: str = ""
     cause_offset: int = -1
+    no_effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events of a stream, the newest first; `before` is where the page before it ends, or None."""
+    """Events of a stream, the newest first; `before` is where the page before it ends, or None.
+
+    Of those in `unknown` it is not known whether they had an effect.
+    """
 
     events: Sequence[ListedEvent]
     before: int | None
+    unknown: Sequence[int] = ()
+
+    def marked(self, known: KnownStandings) -> "EventPage":
+        """Returns the page with what is known of its events."""
+        events = [replace(each, no_effect=known.without_effect.get(each.offset, "")) for each in self.events]
+        unknown = [each.offset for each in events if not known.since <= each.offset < known.until]
+        return EventPage(events, self.before, unknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ async def states_at(
         if point.offset is not None and point.offset > recorded.last_offset:
             raise BadRangeError(f"the last offset of the partition is {recorded.last_offset}, not {point}")
     pending, past, at = list(points), None, recorded.begin
-    if (found := await _stored_state(recorded, pending[0], cache)) is not None:
+    if (found := await stored_state(recorded, pending[0], cache)) is not None:
         past, at = found
     async with aclosing(replace(recorded, begin=at).records()) as records:
         async for record, entry in records:
@@ -237,10 +237,13 @@ async def states_at(
             yield _at_point(past, point, past.last)
 
 
-async def _stored_state(
-    recorded: RecordedStream, point: PointInTime, cache: StateCache | None
+async def stored_state(
+    recorded: RecordedStream, point: PointInTime, cache: StateCache | None = None
 ) -> tuple[PastState, int] | None:
-    """Returns the nearest stored state of this very stream, and the entry after it."""
+    """Returns the nearest stored state of this very stream at a point or before, and the entry after it.
+
+    The stream's keys are those of the state then, too. None if there is no such state.
+    """
     found: list[StoredState] = []
     if recorded.past is not None:
         nearest = await recorded.past.nearest(

@@ -54,6 +54,8 @@ async def log(request: PageRequest) -> Shown:
 async def events(request: PageRequest) -> Shown:
     """Shows events of a stream as a tree of their causes, or as a list with the newest first.
 
+    Each that had no effect is marked.
+
     With `event` in the query it is the tree of that event: its causes back to a command, and its effects.
     """
     stream_view, row = await found_stream(request)
@@ -68,12 +70,19 @@ async def events(request: PageRequest) -> Shown:
     else:
         limit = EVENTS if view == "list" else TREE_EVENTS
         found = await read_events(source, before if before >= 0 else None, limit)
+    if found.events:
+        first, last = (pick(each.offset for each in found.events) for pick in (min, max))
+        known = await request.standings.of(
+            request.log, request.topics, stream_id, request.past_states, first, last
+        )
+        found = found.marked(known)
     values = {
         **stream_values(request, stream_view.kind, row, "events"),
         "view": view,
         "events": found.events,
         "tree": cause_tree(found.events[::-1]) if view == "tree" else [],
         "before": found.before,
+        "unknown": found.unknown,
         "event": event,
         "at_time": time_of_ms,
     }
