@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, all_snapshotted, running_projections
+from tests.integration.projections.harness import TOPICS, all_snapshotted, query, running_projections
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.streams import Streams
@@ -81,6 +81,11 @@ async def test_t21_what_users_are_shown_as_learned_is_what_the_scheduler_reserve
     for task_type, row in shown.items():
         assert (row["learned_memory_bytes"] or 0) == learned.learned_memory(task_type)
         assert (row["learned_cuda_memory_bytes"] or 0) == learned.learned_cuda(task_type)
+    await query(rows, "UPDATE trackside.attempts SET peak_cuda_memory_bytes = NULL")
+    async with open_read_models(rows) as models:
+        without_gpus = {row["task_type"]: row for row in await models.rows("task_types")}
+    assert without_gpus["digits"]["learned_memory_bytes"] == shown["digits"]["learned_memory_bytes"]
+    assert without_gpus["digits"]["learned_cuda_memory_bytes"] is None, "nothing was learned of it"
 
 
 @pytest.mark.long

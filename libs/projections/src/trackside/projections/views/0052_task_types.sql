@@ -45,9 +45,11 @@ ranked AS (
 learned AS (
     SELECT
         task_type,
-        least(trunc(max(peak_memory_bytes) FILTER (WHERE by_memory <= 20) * 1.1::float8), 9e18)::bigint AS memory_bytes,
-        least(trunc(max(peak_cuda_memory_bytes) FILTER (WHERE by_cuda <= 20) * 1.1::float8), 9e18)::bigint
-            AS cuda_memory_bytes
+        -- Limited before the product: least() of NULL and a limit is the limit.
+        trunc(max(least(peak_memory_bytes, 8e18)) FILTER (WHERE peak_memory_bytes IS NOT NULL AND by_memory <= 20)
+            * 1.1::float8)::bigint AS memory_bytes,
+        trunc(max(least(peak_cuda_memory_bytes, 8e18)) FILTER (WHERE peak_cuda_memory_bytes IS NOT NULL AND by_cuda <= 20)
+            * 1.1::float8)::bigint AS cuda_memory_bytes
     FROM ranked
     GROUP BY task_type
 )
