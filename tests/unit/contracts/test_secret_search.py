@@ -4,6 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+from pydantic_core import to_json
 
 from tests.secret_samples import NAMED_PLAIN, NAMED_SECRETS, PEOPLE_USE, PLAIN, SECRETS
 from trackside.contracts.ingress import read_command
@@ -97,5 +100,33 @@ def test_a_reference_to_a_secret_is_none_where_parameters_are_or_come_from() -> 
         {"items": [named, {"key": named}]},
     ):
         assert places(message) == []
+    for parameter in ("password", "db_password", "api_key", "token"):
+        text = f"${{pipeline.{parameter}}}"
+        resolved = {"values": {text: named}, "sources": {text: "nightly-2026-11-30@17"}}
+        assert places(resolved) == []
+        assert places({**resolved, "values": {text: "a1b2c3d4e5f6a7b8c9"}}) == [f"$.values.{text}"]
     assert places({"tags": {"items": [named]}}) == ["$.tags.items[0].secret"]
     assert places({"tags": {"values": named}}) == ["$.tags.values.secret"]
+
+
+@drawn(
+    st.sampled_from(
+        ["pass word", "db pass word", "pass phrase", "api key", "private key", "to ken", "secret"]
+    ),
+    st.text("_-. :/${}\n\t\\\"'\u00e9\u2192", min_size=1, max_size=2),
+    st.sampled_from(["a1b2c3d4e5f6a7b8c9", "hunter2", "word"]),
+)
+def test_what_is_found_is_also_seen_without_parsing_however_a_name_is_written(
+    name: str, between: str, text: str
+) -> None:
+    parts = name.split()
+    value = {between.join(parts): text, between.join([*parts, ""]): {"default": text}}
+    if any(secrets_in(value)):
+        assert may_have_secret(json.dumps(value).encode()) and may_have_secret(to_json(value))
+
+
+def test_the_digest_of_a_task_type_is_none_however_that_is_named() -> None:
+    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+    assert places({"digests": {"rotate_api_key": digest, "new-token": digest}}) == []
+    assert places({"digests": {"rotate_api_key": "a1b2c3d4"}}) == ["$.digests.rotate_api_key"]
+    assert places({"rotate_api_key": digest}) == ["$.rotate_api_key"]

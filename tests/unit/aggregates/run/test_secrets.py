@@ -87,6 +87,10 @@ def test_a_reference_to_a_secret_goes_through_and_a_retry_may_name_one() -> None
     log = given(step("a", parameters={"password": "${pipeline.key}"}), key=named)
     assert log.stream.tasks[f"{STREAM}.a"].parameters == {"password": named}
     assert not secrets_of(log)
+    for name in ("password", "api_key"):
+        parameters = {name: f"${{pipeline.{name}}}"}
+        log = started(step("a", parameters=parameters), schemas={name: {}}, parameters={name: named})
+        assert log.stream.tasks[f"{STREAM}.a"].parameters == {name: named}
     log = given(step("a", parameters={"password": "${pipeline.key}"}))
     assert log.states == {"a": "failed"}
     log.command(RetryFailedSteps.model_validate({"patch": {"a": {"parameters": {"password": named}}}}))

@@ -47,7 +47,7 @@ _SHAPES: Final = {
 }
 """The shapes of secrets, each with what it has in every case: looking for that first is much faster."""
 _PATTERNS: Final = tuple((mark, re.compile(shape)) for mark, shape in _SHAPES.items())
-_OCTETS: Final = (*(mark.encode() for mark in _SHAPES), rb"\u00", rb":\/")
+_OCTETS: Final = (*(mark.encode() for mark in _SHAPES), rb"\u", rb":\/")
 """What JSON with a secret has, in which a character may be escaped."""
 _SHORTEST: Final = len("://:p@")
 _SHORTEST_TEXTS: Final = {"password": 6, "key": 6, "token": 16}
@@ -59,6 +59,9 @@ _HEADER: Final = re.compile(rf"((?i:authorization)[\"']?\s*+:\s*+[\"']?\w++[ \t]
 _CALLS: Final = ("passw", "passphrase", "secret", "key", "token")
 """What a text has, in some case, that calls a part of it a secret: looking for that first is faster."""
 _FIELD_NAMES: Final = tuple(name.encode() for name in (*_PASSWORDS, "secret", 'key"', 'token"'))
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_BETWEEN: Final = bytes(set(range(256)) - set(b'abcdefghijklmnopqrstuvwxyz0123456789"'))
+"""The octets of JSON that are no part of a name, but for its quotes."""
 _DEFAULT: Final = re.compile(r"\$\{[^}]*?:-([^}]*)\}")
 """What a reference, or a variable of a shell, stands for where it has no value."""
 _KEY_LINE: Final = re.compile(rf"\s*+[A-Za-z0-9+/=]*+\s*+(?:{_KEY_EDGES[1]}.*)?")
@@ -83,9 +86,13 @@ def may_have_secret(octets: bytes) -> bool:
     for mark in _OCTETS:
         if mark in searched:
             return True
-    lowered = searched.lower()
+    if b"\\" in searched:
+        searched = _ESCAPE.sub(b"", searched)
+    letters = searched.lower().translate(
+        None, _BETWEEN
+    )  # as `called` reads a name: `pass-word`, `${a.api_key}`
     for name in _FIELD_NAMES:  # noqa: SIM110 - as in looks_secret
-        if name in lowered:
+        if name in letters:
             return True
     return False
 

@@ -8,6 +8,7 @@ items, and a field that says of another one what it is (`default`, `values`) has
     [{"name": "DB_PASSWORD", "value": "hunter2"}]                  called DB_PASSWORD
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,9 @@ _OF_ANOTHER = frozenset(
     ("value", "values", "_value", "default", "$default", "const", "enum", "example", "examples")
 )
 _NAMES = ("name", "key")
+_OF_NAMES = {"sources": re.compile(r"[\w.-]+@\d+"), "digests": re.compile("[0-9a-f]{64}")}
+"""Fields of events whose own fields are named by people, by references and task types, and what those have:
+places in the log and digests, which are no secrets, however they are called."""
 
 
 def name_within(holder: Mapping[str, Any], field: str, outer: str = "") -> str:
@@ -52,7 +56,7 @@ def secrets_in(value: Any) -> Iterator[Location]:
             for key, inner in each.items():
                 if looks_secret(key):
                     yield (*at, A_KEY)
-                else:
+                elif not (name in _OF_NAMES and isinstance(inner, str) and _OF_NAMES[name].fullmatch(inner)):
                     waiting.append(((*at, key), name_within(each, key, name), inner))
 
 
