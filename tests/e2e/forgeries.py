@@ -126,6 +126,18 @@ FORGERIES: tuple[Forgery, ...] = (
         ),
     ),
     Forgery("an event of the dispatcher by the role of a worker", lambda s: forged.stop(s.honest, "worker")),
+    Forgery(
+        "an event of an unknown type by a worker that has no task of its stream",
+        lambda s: event(s.honest, "worker", "thing-done.v7", {}, instance="w9"),
+    ),
+    Forgery(
+        "an event of an unknown type by the summary-indexer",
+        lambda s: event(s.honest, "summary-indexer", "thing-done.v7", {}),
+    ),
+    Forgery(
+        "an event of a worker that is encrypted for another stream",
+        lambda s: event(s.honest, "worker", "task-accepted.v1", {}, publickey="YWJj"),
+    ),
     Forgery("an event by an unknown role", lambda s: forged.stop(s.honest, "root")),
     Forgery(
         "an event in another partition than its stream's",

@@ -14,16 +14,21 @@ from urllib.request import urlopen
 import pytest
 
 from tests.e2e import leaks
-from tests.e2e.forged_records import event
-from tests.e2e.intruders import raw_producer
+from tests.e2e.attack import Judgement, entries_of
+from tests.e2e.forged_records import EVENTS, event
+from tests.e2e.intruders import Intruder, Place, raw_producer
 from tests.e2e.shared_stack import SECURE, StackFolder, folder_below, start
 from tests.e2e.shared_tasks import search_spec
 from trackside.contracts.commands import Ping
 from trackside.contracts.standing import Standing
+from trackside.contracts.trust import ANOTHER_WORKER
 from trackside.embedded.folder import NAME
 from trackside.embedded.processes import children_of
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_settings import kafka_settings
+from trackside.eventlog.key_folder import KeyFolder
 from trackside.eventlog.log_id import cluster_in
-from trackside.eventlog.secure_folder import settings_of
+from trackside.eventlog.secure_folder import KEYS, settings_of
 from trackside.sdk import Client
 from trackside.sdk.errors import UnansweredError
 from trackside.sdk.publication import Accepted, PublishedCommand
@@ -122,6 +127,38 @@ async def test_a_forged_answer_is_ignored_and_shown_as_such(secure_home: StackFo
         page = await asyncio.to_thread(page_of, f"{site}experiments/{stream}/events?view={view}")
         assert page.count("forged: unsigned</span>") == 1
         assert page.count("This event had no effect") == sum(each["outcome"] != "applied" for each in as_json)
+
+
+async def test_no_worker_parks_a_stream_in_which_it_has_no_task(secure_home: StackFolder) -> None:
+    """Each record is signed with the own key of the worker that writes it, as who took that over would."""
+    ended = secure_home.submit("ended", SPEC, "--wait")
+    going = secure_home.submit("going", search_spec("gated", 2, at_once=1))
+    keys = KeyFolder(secure_home.home / SECURE / KEYS)
+    written = dict[Place, str]()
+    for worker, stream in (("worker", ended), ("worker", "not-begun"), ("other", going), ("other", ended)):
+        user = f"worker-{worker}"
+        intruder = Intruder(user, user, keys.signer(user), worker)
+        async with raw_producer(settings_of(secure_home.home / SECURE, bootstrap(secure_home), user)) as log:
+            forged = event(stream, "worker", "no-such-thing.v9", {})
+            place = await log.send(intruder.disguised(forged))
+        assert place is not None
+        written[place] = worker
+    secure_home.release()
+    assert "DONE: 2 trials" in secure_home.run_ok("watch", going)
+    secure_home.run_ok("annotate", ended, "--tag", "looked-at")
+    assert secure_home.json_output("repair", "--list")["parked"] == []
+    judgement = Judgement()
+    viewer = kafka_settings(secure_home.stack.kafka("viewer"))
+    async with KafkaLog(viewer, client_id="test") as log:
+        for entry in await entries_of(log, EVENTS):
+            judgement.take(entry)
+    assert {place: judgement.distrust.get(place) for place in written} == dict.fromkeys(
+        written, ANOTHER_WORKER
+    )
+
+
+def bootstrap(home: StackFolder) -> str:
+    return home.stack.bootstrap_servers
 
 
 def test_secrets_are_in_files_of_their_owner_and_in_nothing_else(secure_home: StackFolder) -> None:

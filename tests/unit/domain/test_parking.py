@@ -101,7 +101,7 @@ def test_the_rest_of_a_decision_with_a_skipped_record_has_no_effect() -> None:
 def test_a_second_unknown_event_parks_the_stream_again() -> None:
     told, offset = parked()
     told.tell(suggested(0))
-    told.tell(NEW, role="worker")
+    told.tell(NEW, role="scheduler")
     told.tell(suggested(1))
     assert told.tell(skip(offset)) == [APPLIED]
     assert told.stream.parked is not None

@@ -18,7 +18,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 from trackside.projections.snapshots import STATE_SHAPE, fold_name
 
-DEFINED = {("dispatcher", 23): "d0398fd66a418ea0", ("scheduler", 20): "af97774ef44dc41e"}
+DEFINED = {("dispatcher", 24): "967f349915135b4a", ("scheduler", 21): "8b122a22bc6fb911"}
 MIGRATED = (
     *("4ce6070e34a2ec49", "9703c28e59e65760", "24f461e95825ef47", "fe62dfc3bf5eaf46", "3830ff5ddaed20ef"),
     "6182a22ca500bbc7",

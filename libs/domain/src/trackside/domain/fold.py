@@ -36,6 +36,7 @@ from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import Stream, forget
+from trackside.domain.task import Task
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
 DRAINS = frozenset({DeviceDrained, DeviceResumed})
@@ -69,6 +70,8 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
         return Outcome.OVERTAKEN
     if record.trust is not None and record.trust.requires(record.offset) and not _is_trusted(stream, record):
         return Outcome.OVERTAKEN  # it leaves no trace: as if it were not there
+    if PUBLIC_KEY in envelope.headers and worker_events.has_another_key(stream, record):
+        return Outcome.OVERTAKEN  # for readers that can decrypt it, too
     if forgetting.is_about_commands(record):  # before all that not each reader knows
         stream.commands_at = max(stream.commands_at, record.offset)  # older ones may have been held
     if index and decision == stream.ignored_decision:
@@ -108,6 +111,8 @@ def _fold_parked(
     if isinstance(event, EncryptedRecord):
         return _without_key(stream, event, record)
     if parked is None:
+        if worker_events.is_unplaced(stream, record):
+            return Outcome.OVERTAKEN
         return _park(stream, record, parking.needed_type(cast(UnknownRecord, event).unknown_type))
     if isinstance(event, RecordSkipped):
         if not parking.is_place(event, parked, stream.partition):
@@ -257,7 +262,7 @@ def _carried_out(stream: Stream, command_id: str) -> Outcome:
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:
     if stream.rules == 0:
-        if stream.parked is None:
+        if not stream.public_key:
             stream.public_key = record.envelope.text(PUBLIC_KEY)
         if event.rules != RULES:
             return _park(stream, record, parking.needed_rules(event.rules))
@@ -290,7 +295,7 @@ def _without_root(stream: Stream, record: Record, aggregates: Aggregates) -> Out
         return _other(stream, record)
     known = stream.tasks.get(event.task_id)  # type: ignore[attr-defined]  # which KINDS says
     if known is not None:
-        outcome = task_events.evolve(known, record)
+        outcome = _evolve_task(stream, known, record)
         if outcome is Outcome.APPLIED and stream.watches:
             watches.note(stream.watches, known, record)
         return outcome
@@ -308,12 +313,21 @@ def _other(stream: Stream, record: Record) -> Outcome:
     return watches.begin(stream.watches, stream.tasks, event, record)
 
 
+def _evolve_task(stream: Stream, task: Task, record: Record) -> Outcome:
+    """Folds an event into its task, and counts the placements of workers."""
+    before = task.place
+    outcome = task_events.evolve(task, record)
+    if task.place is not before:
+        worker_events.move_placement(stream, before, task.place)
+    return outcome
+
+
 def _task_event(stream: Stream, aggregate: AggregateType[Any], record: Record) -> Outcome:
     event = record.message
     known = stream.tasks.get(event.task_id)  # type: ignore[attr-defined]  # which KINDS says
     if known is not None:
         reports = len(known.reports)
-        outcome = task_events.evolve(known, record)
+        outcome = _evolve_task(stream, known, record)
         if outcome is Outcome.APPLIED:
             if len(known.attempts) > KEPT_ATTEMPTS and known.needs.service is not None:
                 stream.crowded[known.task_id] = None

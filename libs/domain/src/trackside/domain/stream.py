@@ -55,6 +55,8 @@ class Stream(Generic[S]):
     """Why nothing more of it is folded or decided; None: it is as any other stream."""
     skipped: list[SkippedRecord] = field(default_factory=list)
     """Its records that count for no reader, the first skipped one first. Kept when it is closed."""
+    placed: dict[str, int] = field(default_factory=dict)
+    """How many of its tasks each worker has now, by worker id; for workers that have any."""
     public_key: str = ""
     """The key that its events are encrypted with, from its first record; empty: they are not encrypted."""
     commands_at: int = -1

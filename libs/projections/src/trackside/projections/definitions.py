@@ -19,7 +19,7 @@ from trackside.projections.snapshots import FOLD_VERSION, SNAPSHOT_TABLES, event
 from trackside.projections.sql_files import aggregate_tables
 from trackside.telemetry.logs import logger
 
-GENERATIONS: Mapping[str, int] = {DISPATCHER: 23, SCHEDULER: 20}
+GENERATIONS: Mapping[str, int] = {DISPATCHER: 24, SCHEDULER: 21}
 """Raise one when its owner's definitions, the fold, the types of events, or how a row is computed change."""
 log = logger("trackside.projections")
 

@@ -131,7 +131,8 @@ class Verifier:
             self._check_applied(stream, record)
             forget_settled(stream)
         elif type(record.message) is EncryptedRecord:
-            self._unreadable.add(stream.stream_id)
+            if stream.lacks_key or stream.forgotten is not None:  # else a stranger has written it
+                self._unreadable.add(stream.stream_id)
         elif outcome is not Outcome.PARKED and not record.distrust:
             self._check_ignored(stream.stream_id, record, is_copy)
         self._take_number(record)
