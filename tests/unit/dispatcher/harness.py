@@ -128,6 +128,7 @@ async def dispatcher(
     )
     advice.ready = reactor.wake
     reactor.paused = made.paused_topics
+    service.background.spawn(made.read_released(reactor.wake))
     rereading = asyncio.create_task(made.rereading.run(reactor.wake))
     running = asyncio.create_task(reactor.run())
     try:

@@ -1,5 +1,6 @@
 """A log told event by event, folded as it goes: given these events, when this one, then that outcome."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from trackside.domain.task import Task
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 STREAM = "digits-1"
 FIRST_MS = 1_700_000_000_000
+OnFolded = Callable[[Stream, Outcome, Record], None]
 
 
 def spec(**changed: Any) -> SearchSpec:
@@ -78,8 +80,8 @@ class Told:
         record.offset = self.next_offset
         record.append_time_ms = FIRST_MS + self.next_offset
         self.next_offset += 1
-        _, outcome = self.streams.fold(record)
         self.records.append(record)
+        outcome = fold_on(self.streams, record, self.records)
         self.outcomes.append(outcome)
         return outcome
 
@@ -99,6 +101,26 @@ class Told:
 
     def task(self, trial: int = 0) -> Task:
         return self.stream.tasks[task_id(trial)]
+
+
+def fold_on(
+    streams: Streams, record: Record, records: Sequence[Record], on_folded: OnFolded = lambda *_: None
+) -> Outcome:
+    """Folds a record, and `records` again as far as it has released streams, as readers of the log do."""
+    outcome = streams.fold(record)[1]
+    while streams.released:
+        reading = {name: each.released for name, each in streams.released.items() if each.released}
+        for each in records:
+            released = reading.get(each.envelope.stream)
+            if released is None or not released.read_to < each.offset < streams.positions[each.partition]:
+                continue
+            stream = streams.released[each.envelope.stream]
+            if stream.partition == each.partition and stream.released is released:
+                folded = streams.fold_again(each)
+                if folded[1] is not Outcome.PARKED:
+                    on_folded(*folded, each)
+        streams.have_read_again(reading, record.offset + 1)
+    return outcome
 
 
 def task_id(trial: int) -> str:

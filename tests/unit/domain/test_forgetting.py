@@ -184,7 +184,7 @@ def test_a_reader_without_the_key_parks_the_stream_holds_nothing_and_skips_no_re
     streams = read_without_key(told.records)
     found = streams.by_id[given.STREAM]
     assert found.parked is not None
-    assert (found.parked.needs, found.parked.held) == (ITS_KEY, [])
+    assert (found.parked.needs, found.parked.heard) == (ITS_KEY, {})
     assert found.root is None
     assert found.public_key == told.stream.public_key
     skipped = RecordSkipped(command_id="c", partition=3, offset=found.parked.offset, reason="")

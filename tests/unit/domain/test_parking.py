@@ -5,16 +5,23 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.aggregates.given import CAPABILITIES, published
-from tests.unit.domain.given import STREAM, Told, accepted, received, record_of, search_running, suggested
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    accepted,
+    fold_on,
+    received,
+    record_of,
+    search_running,
+    suggested,
+)
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandAccepted, CommandRefused
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Event
 from trackside.contracts.parking import RecordSkipped, SkipRecord, UnknownRecord
-from trackside.domain import parking
 from trackside.domain.outcome import Outcome
-from trackside.domain.parking import told as why
 from trackside.domain.react import react
-from trackside.domain.stream import Stream
+from trackside.domain.stream import told as why
 from trackside.domain.streams import Streams, dump, load, pack
 
 NEW = UnknownRecord(unknown_type="trackside.trial-cloned.v1")
@@ -51,11 +58,11 @@ def test_an_event_of_an_unknown_type_or_with_rules_of_a_newer_release_parks_its_
     assert (told.tell(NEW, role="dispatcher"), told.tell(received(9))) == ([PARKED], [APPLIED])
     assert told.stream.parked is not None
     needs, offset = "needs a newer release: ", told.next_offset - 2
-    assert why(told.stream.parked, 3) == f"{needs}type trackside.trial-cloned.v1 at 3/{offset}"
+    assert why(told.stream) == f"{needs}type trackside.trial-cloned.v1 at 3/{offset}"
     told = Told()
     assert told.tell(received(rules=RULES + 1)) == [PARKED]
     assert told.stream.parked is not None
-    assert why(told.stream.parked, 3) == f"{needs}rules {RULES + 1} at 3/0"
+    assert why(told.stream) == f"{needs}rules {RULES + 1} at 3/0"
 
 
 def test_nothing_but_commands_counts_in_a_parked_stream() -> None:
@@ -74,20 +81,50 @@ def test_what_was_written_since_is_folded_and_passed_on_once_the_record_is_skipp
     for number in (0, 7, 1):
         told.tell(suggested(number))
         clean.tell(suggested(number))
-    passed: list[tuple[int, Outcome, int]] = []
-
-    def observe(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
-        passed.append((record.offset - offset, outcome, at))
-
-    told.streams.on_released = observe
     assert told.tell(skip(offset + 1)) == told.tell(skip(offset, partition=4)) == [OVERTAKEN]
     assert told.stream.parked is not None
-    assert told.tell(skip(offset)) == [APPLIED]
-    assert told.stream.parked is None
+    passed: list[tuple[int, Outcome]] = []
+    skipping = record_of(skip(offset), told.next_offset)
+    folded = fold_on(
+        told.streams, skipping, told.records, lambda _, outcome, each: passed.append((each.offset, outcome))
+    )
+    assert folded is APPLIED and not told.stream.waits
     assert [each.reason for each in told.stream.skipped] == ["a test wrote it"]
     assert numbers(told) == numbers(clean) == [0, 1]
-    at = told.next_offset - 1
-    assert passed[:3] == [(1, APPLIED, at), (2, OVERTAKEN, at), (3, APPLIED, at)]
+    assert passed == [(offset + 1, APPLIED), (offset + 2, OVERTAKEN), (offset + 3, APPLIED)]
+
+
+def test_a_released_stream_waits_until_it_was_read_again_to_where_all_others_are() -> None:
+    told, offset = parked()
+    told.tell(suggested(0))
+    asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
+    skipping = record_of(skip(offset), told.next_offset)
+    streams = told.streams
+    assert streams.fold(skipping)[1] is APPLIED
+    assert (list(streams.released), numbers(told)) == ([STREAM], [])
+    later = [record_of(each, skipping.offset + at) for at, each in enumerate((suggested(1), received(8)), 1)]
+    assert [streams.fold(each)[1] for each in later] == [PARKED, PARKED], "it has no effect yet"
+    assert streams.fold(record_of(received(), later[-1].offset + 1, stream="digits-2"))[1] is APPLIED
+    assert react(told.stream, CAPABILITIES, AGGREGATES) == []
+    assert (load(pack(told.stream), AGGREGATES)) == told.stream, "a snapshot says how far it was read"
+
+    released = told.stream.released
+    assert released is not None
+    again = [each for each in told.records if each.offset > offset]
+    assert [streams.fold_again(each)[1] for each in again] == [APPLIED, PARKED]
+    assert streams.have_read_again({STREAM: released}, skipping.offset) == []
+    assert [streams.fold_again(each)[1] for each in (skipping, *later)] == [PARKED, APPLIED, APPLIED]
+    assert streams.have_read_again({STREAM: released}, streams.positions[3]) == [told.stream]
+    assert (numbers(told), "c-8" in told.stream.commands) == ([0, 1], True)
+
+
+def test_a_parked_stream_keeps_nothing_of_what_comes() -> None:
+    told, _ = parked()
+    told.tell(suggested(0))
+    size = len(pack(told.stream))
+    for number in range(1, 300):
+        told.tell(suggested(number))
+    assert len(pack(told.stream)) == size
 
 
 def test_the_rest_of_a_decision_with_a_skipped_record_has_no_effect() -> None:
@@ -105,7 +142,7 @@ def test_a_second_unknown_event_parks_the_stream_again() -> None:
     told.tell(suggested(1))
     assert told.tell(skip(offset)) == [APPLIED]
     assert told.stream.parked is not None
-    assert (told.stream.parked.offset, len(told.stream.parked.held)) == (offset + 2, 1)
+    assert told.stream.parked.offset == offset + 2
     assert told.each(skip(offset), skip(offset + 2)) == [OVERTAKEN, APPLIED]
     assert numbers(told) == [0, 1]
 
@@ -120,7 +157,7 @@ def test_a_snapshot_at_any_moment_changes_nothing() -> None:
         for at, record in enumerate(told.records):
             if at == cut and STREAM in streams.by_id:
                 streams = Streams(AGGREGATES, {STREAM: load(pack(streams.by_id[STREAM]), AGGREGATES)})
-            assert streams.fold(record)[1] is told.outcomes[at]
+            assert fold_on(streams, record, told.records) is told.outcomes[at]
         assert dump(streams.by_id[STREAM]) == dump(told.stream)
 
 
@@ -167,15 +204,3 @@ def test_other_commands_for_a_parked_stream_are_refused_with_what_to_do() -> Non
     assert isinstance(refused, CommandRefused)
     assert refused.code == "stream_parked"
     assert f"`trackside repair 3/{offset} --skip --reason TEXT`" in refused.message
-
-
-def test_a_stream_with_more_events_than_are_held_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parking, "MAX_HELD", 2)
-    told, offset = parked()
-    for number in range(3):
-        told.tell(suggested(number))
-    assert told.stream.parked is not None
-    assert len(told.stream.parked.held) == 2
-    (refused,) = asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
-    assert isinstance(refused, CommandRefused)
-    assert (refused.code, told.tell(skip(offset))) == ("too_many_held", [OVERTAKEN])

@@ -25,7 +25,7 @@ class SkipRecord(Command):
 
 
 class RecordSkipped(Event):
-    """A record that parked its stream counts for no reader; what was held back since is folded now."""
+    """A record that parked its stream counts for no reader; what came since is read again and folded."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str

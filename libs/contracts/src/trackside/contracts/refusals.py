@@ -130,7 +130,6 @@ REFUSAL_CODES = {
     "not_over": "Something of the stream runs, or may begin again, so it can't be forgotten.",
     "parent_not_over": "Another stream has asked for this one, and is not over, so it can't be forgotten.",
     "stream_forgotten": "The stream was forgotten: it takes no more commands.",
-    "too_many_held": "Too many events came since the record that parked the stream to skip that.",
     "unknown_stream": "Nothing has begun in this stream.",
     "unknown_search": "There is no search on this stream.",
     "unknown_batch": "There is no batch on this stream.",

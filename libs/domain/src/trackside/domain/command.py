@@ -123,6 +123,21 @@ def answered(commands: Commands, event: CommandAccepted | CommandRefused, offset
     return Outcome.OVERTAKEN
 
 
+def has_counted(
+    commands: Commands, event: CommandReceived | CommandAccepted | CommandRefused, offset: int
+) -> bool:
+    """Says whether an event about a command that was folded at an offset has counted.
+
+    What is forgotten since is taken to have counted.
+    """
+    command = commands.get(event.command_id)
+    if command is None:
+        return True
+    if isinstance(event, CommandReceived):
+        return any(each.offset == offset for each in command.publications)
+    return any(each.answered_at == offset for each in command.publications)
+
+
 def answer_again(
     command: ReceivedCommand, publication: Publication
 ) -> CommandAccepted | CommandRefused | None:

@@ -4,7 +4,6 @@ Every reader folds with it, so every reader agrees on which events count: the fi
 state permits, written by a role that may write it, and with it the rest of its decision.
 """
 
-from collections.abc import Callable
 from typing import Any, cast
 
 from trackside.contracts.artifacts import ArtifactsForgotten
@@ -13,6 +12,7 @@ from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.draining import DeviceDrained, DeviceResumed
 from trackside.contracts.encryption import PUBLIC_KEY, EncryptedRecord
 from trackside.contracts.forgetting import StreamForgotten
+from trackside.contracts.keys import KEYS_STREAM
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parking import RecordSkipped, UnknownRecord
@@ -47,18 +47,20 @@ UNPARKING = frozenset[type[Message]]((RecordSkipped, StreamForgotten))
 _PARKING = frozenset[type[Message]]((UnknownRecord, EncryptedRecord))
 
 
-Released = Callable[[Outcome, Record], None]
+_COUNTED = frozenset[type[Message]]((CommandReceived, CommandAccepted, CommandRefused, *UNPARKING))
+"""The events that count in a parked stream when they come, or not at all."""
 
 
-def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Released | None = None) -> Outcome:
+def fold(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     """Folds one record of the stream's partition. Never raises.
 
     A decision is whole: if its first event has no effect, neither has the rest, nor has an event whose
     place in its decision can't be read.
 
     A record that only a newer release can interpret parks the stream. When an operator has that record
-    skipped, the rest of its decision has no effect, and the records since are folded at once: `released` is
-    called after each of them.
+    skipped, the rest of its decision has no effect. Then `Stream.released` is set: the caller reads the
+    records of the stream again from there and folds them, up to this one at least, before any that follow.
+    Those that have counted when they came are passed over, with the outcome parked.
 
     A reader without the key of a stream has it parked, until it is forgotten. From then on its state follows
     from what each reader can read, so nothing that is encrypted counts any more.
@@ -78,19 +80,21 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
         return Outcome.OVERTAKEN
     if stream.forgotten is not None and PUBLIC_KEY in envelope.headers:
         return _ignored(stream, index, decision)
-    kind = type(record.message)
+    kind, released = type(record.message), stream.released
+    if released is not None and kind in _COUNTED and record.offset <= released.offset:
+        return _passed_over(stream, record, released, index)
     if kind is StreamForgotten:
         outcome = _stream_forgotten(stream, cast(StreamForgotten, record.message), record)
     elif stream.parked is not None or kind in _PARKING:
-        outcome = _fold_parked(stream, record, aggregates, released)
+        outcome = _fold_parked(stream, record)
     else:
         outcome = _apply(stream, record, aggregates)
     if outcome is Outcome.PARKED:
         return outcome
-    if index == 0:
+    if index == 0 and (released is not None or stream.released is None):  # not of what releases it
         stream.ignored_decision = b"" if outcome is Outcome.APPLIED else decision
     if outcome is Outcome.APPLIED:
-        stream.last_offset = record.offset
+        stream.last_offset = max(stream.last_offset, record.offset)
     return outcome
 
 
@@ -101,9 +105,22 @@ def _ignored(stream: Stream, index: int, decision: bytes) -> Outcome:
     return Outcome.OVERTAKEN
 
 
-def _fold_parked(
-    stream: Stream, record: Record, aggregates: Aggregates, released: Released | None
-) -> Outcome:
+def _passed_over(stream: Stream, record: Record, released: parking.Released, index: int) -> Outcome:
+    """Passes over a record that was folded when it came; the rest of its decision counts if it did."""
+    event = record.message
+    if isinstance(event, RecordSkipped):
+        counted = record.offset == released.offset
+    elif isinstance(event, StreamForgotten) or record.envelope.role not in event.written_by:
+        counted = False
+    else:
+        asked = cast(CommandReceived | CommandAccepted | CommandRefused, event)
+        counted = command.has_counted(stream.commands, asked, record.offset)
+    if index == 0:
+        stream.ignored_decision = b"" if counted else record.envelope.decision_id
+    return Outcome.PARKED
+
+
+def _fold_parked(stream: Stream, record: Record) -> Outcome:
     """Folds a record of a parked stream, or one that parks it: only commands still count."""
     event, parked = record.message, stream.parked
     if record.envelope.role not in event.written_by:
@@ -111,26 +128,27 @@ def _fold_parked(
     if isinstance(event, EncryptedRecord):
         return _without_key(stream, event, record)
     if parked is None:
-        if worker_events.is_unplaced(stream, record):
-            return Outcome.OVERTAKEN
+        if worker_events.is_unplaced(stream, record) or stream.stream_id.startswith(KEYS_STREAM):
+            return Outcome.OVERTAKEN  # none of these roles writes about keys
         return _park(stream, record, parking.needed_type(cast(UnknownRecord, event).unknown_type))
     if isinstance(event, RecordSkipped):
         if not parking.is_place(event, parked, stream.partition):
             return Outcome.OVERTAKEN
-        stream.parked, stream.ignored_decision = None, parked.decision.encode()
+        _release(stream, parked, record)
         stream.skipped.append(parking.skipped_by(event, parked, record))
-        for held in parking.records_of(parked, record.topic, stream.partition, aggregates.codec):
-            outcome = fold(stream, held, aggregates, released)
-            if released is not None:
-                released(outcome, held)
         return Outcome.APPLIED
     if isinstance(event, CommandReceived) and (stream.rules or event.rules == RULES):
         return _received(stream, event, record)
     if isinstance(event, CommandAccepted | CommandRefused):
         return command.answered(stream.commands, event, record.offset)
-    if parked.needs != parking.ITS_KEY:
-        parking.hold(parked, record)
+    worker_events.note_heard(stream, parked, event)
     return Outcome.PARKED
+
+
+def _release(stream: Stream, parked: parking.Parked, record: Record) -> None:
+    """Has the stream folded again from the record on that parked it."""
+    stream.parked, stream.released = None, parking.Released(parked.offset, record.offset)
+    stream.next_digest, stream.ignored_decision = parked.next_digest, parked.decision.encode()
 
 
 def _without_key(stream: Stream, event: EncryptedRecord, record: Record) -> Outcome:
@@ -159,7 +177,7 @@ def _stream_forgotten(stream: Stream, event: StreamForgotten, record: Record) ->
 
 
 def _park(stream: Stream, record: Record, needs: str) -> Outcome:
-    stream.parked = parking.parked_by(record, needs)
+    stream.parked = parking.parked_by(record, needs, stream.next_digest)
     return Outcome.PARKED
 
 

@@ -38,6 +38,8 @@ def react(
     Without `others` decisions know of no other stream.
     """
     lookup = Lookup(capabilities) if others is None else others.lookup(capabilities)
+    if stream.released is not None:
+        return []
     if stream.parked is not None:
         return list(_answers_of_parked(stream, stream.parked))
     answer = _answer(stream, lookup, aggregates)

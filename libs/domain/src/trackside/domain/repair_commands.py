@@ -8,7 +8,6 @@ from trackside.contracts.refusals import Problem
 from trackside.domain.command import Publication, ReceivedCommand, answer_again, refused
 from trackside.domain.parking import (
     ITS_KEY,
-    MAX_HELD,
     Parked,
     SkippedRecord,
     missing_key,
@@ -60,12 +59,6 @@ def _refusal(stream: Stream, command: SkipRecord) -> Problem | None:
         return Problem(code="not_parked", path="$.offset", message=message)
     if parked.needs == ITS_KEY:
         return missing_key(stream.stream_id, stream.partition, parked)
-    if parked.overfull:
-        message = (
-            f"more than {MAX_HELD:,} events of stream {stream.stream_id} came after the record at {place}, "
-            "too many to be held: only a newer release can continue it, from the log"
-        )
-        return Problem(code="too_many_held", path="$.offset", message=message)
     return None
 
 

@@ -13,7 +13,7 @@ from trackside.domain.child import Child
 from trackside.domain.draining import DrainedDevice
 from trackside.domain.forgetting import Forgotten
 from trackside.domain.labels import StreamLabels
-from trackside.domain.parking import ITS_KEY, Parked, SkippedRecord
+from trackside.domain.parking import ITS_KEY, Parked, Released, SkippedRecord, needed_at, place_of
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.task import Attempt, Task
 from trackside.domain.watches import Watched
@@ -53,6 +53,8 @@ class Stream(Generic[S]):
     """The drained devices of the worker that has the stream's id, by device id. Kept when it is closed."""
     parked: Parked | None = None
     """Why nothing more of it is folded or decided; None: it is as any other stream."""
+    released: Released | None = None
+    """From where on it is read again, since the record that parked it was skipped; None: it is folded."""
     skipped: list[SkippedRecord] = field(default_factory=list)
     """Its records that count for no reader, the first skipped one first. Kept when it is closed."""
     placed: dict[str, int] = field(default_factory=dict)
@@ -72,6 +74,11 @@ class Stream(Generic[S]):
         return self.closed or (self.root is not None and bool(cast(Any, self.root).has_settled(task_id)))
 
     @property
+    def waits(self) -> bool:
+        """Says whether nothing is decided about it: it is parked, or not all of it is read again yet."""
+        return self.parked is not None or self.released is not None
+
+    @property
     def lacks_key(self) -> bool:
         """Says whether it is encrypted and this reader does not have its key."""
         return self.parked is not None and self.parked.needs == ITS_KEY
@@ -89,6 +96,14 @@ class Stream(Generic[S]):
             for received in self.commands.values()
             for publication in received.publications
         )
+
+
+def told(stream: Stream) -> str:
+    """Says what a stream waits for: `needs a newer release: type trackside.x.v1 at 3/17`."""
+    if stream.parked is not None:
+        return needed_at(stream.parked, stream.partition)
+    assert stream.released is not None  # or it does not wait
+    return f"reads again what came after {place_of(stream.partition, stream.released.read_to)}"
 
 
 def check_not_begun(stream: Stream) -> Problem | None:

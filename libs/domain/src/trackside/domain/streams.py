@@ -1,7 +1,7 @@
 """All streams that a reader holds, and how far it has folded each partition."""
 
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
@@ -12,8 +12,9 @@ from trackside.contracts.message import Record
 from trackside.contracts.topics import partition_of
 from trackside.contracts.trust import Trust
 from trackside.domain.aggregate import Aggregates
-from trackside.domain.fold import Released, fold
+from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
+from trackside.domain.parking import Released
 from trackside.domain.stream import Stream
 
 MAX_IDLE_IN_MEMORY = 1_000
@@ -29,8 +30,9 @@ class Streams:
     record or `find` needs them.
 
     An event in a partition that is not its stream's has no effect; `partitions` is their number, 0 if only
-    one of them is read. `on_released` is called for each record that was held for a parked stream and is
-    folded now, with the offset of the event that has released it.
+    one of them is read. `on_released` is called when a parked stream goes on: then the records of those in
+    `released` are to be read again, and given to `fold_again` up to `positions`. Until then the records of
+    these streams that come have no effect yet.
     """
 
     aggregates: Aggregates
@@ -38,7 +40,8 @@ class Streams:
     positions: dict[int, int] = field(default_factory=dict)
     overtaken: int = 0
     partitions: int = 0
-    on_released: Callable[[Stream, Outcome, Record, int], None] | None = None
+    on_released: Callable[[], None] | None = None
+    released: dict[str, Stream] = field(default_factory=dict)
     spilled: MutableMapping[str, bytes] | None = None
     _idle: dict[str, None] = field(default_factory=dict)
     _trust: dict[int, Trust] = field(default_factory=dict)
@@ -48,12 +51,12 @@ class Streams:
         """Lists the initial streams that may be spilled."""
         self._idle = {name: None for name, stream in self.by_id.items() if _is_idle(stream)}
         for stream in self.by_id.values():
-            self._note_trust(stream)
+            self._note(stream)
 
     def adopt(self, stream: Stream) -> None:
         """Takes over a stream from a snapshot."""
         self.by_id[stream.stream_id] = stream
-        self._note_trust(stream)
+        self._note(stream)
         if _is_idle(stream):
             self._idle[stream.stream_id] = None
 
@@ -86,39 +89,67 @@ class Streams:
             self.by_id[stream_id] = stream
         elif stream.partition != record.partition:
             return stream, Outcome.OVERTAKEN
-        outcome = fold(stream, record, self.aggregates, self._released(stream))
+        if stream.released is not None:
+            return stream, Outcome.PARKED
+        outcome = fold(stream, record, self.aggregates)
         if outcome is not Outcome.APPLIED:
             self.overtaken += 1
             if stream.rules == 0 and stream.parked is None:
                 del self.by_id[stream_id]
-        elif stream.trust is not None:
-            self._note_trust(stream)
+        elif stream.trust is not None or stream.released is not None:
+            self._note(stream)
         elif _is_idle(stream):
             self._idle.pop(stream_id, None)
             self._idle[stream_id] = None
         return stream, outcome
 
-    def fold_all(self, record: Record) -> list[tuple[Stream, Outcome, Record]]:
-        """Folds a record; returns it with its outcome, after those that it releases of a parked stream."""
-        found: list[tuple[Stream, Outcome, Record]] = []
-        self.on_released = lambda stream, outcome, held, _at: found.append((stream, outcome, held))
-        last = (*self.fold(record), record)
-        return [*found, last]
+    def fold_again(self, record: Record) -> tuple[Stream, Outcome]:
+        """Folds a record of a released stream that was read again, in order.
 
-    def _released(self, stream: Stream) -> Released | None:
-        observe = self.on_released
-        if stream.parked is None or observe is None:
-            return None
-        at = self.positions[stream.partition] - 1
-        return lambda outcome, record: observe(stream, outcome, record, at)
+        The outcome is parked for what has counted when it came, and for all once another record parks it.
+        """
+        stream = self.released[record.envelope.stream]
+        released = stream.released
+        assert released is not None
+        if self._trust:
+            record.trust = self._trust.get(record.partition)
+        released.read_to = record.offset
+        outcome = fold(stream, record, self.aggregates)
+        if stream.released is None:  # it was forgotten, and goes on from there as any other
+            stream.released = released
+        return stream, outcome
+
+    def have_read_again(self, reading: Mapping[str, Released], end: int) -> list[Stream]:
+        """Notes that streams were read again up to an offset; returns those that go on now.
+
+        `reading` has what each was released by when that began: one that was released once more is read
+        once more.
+        """
+        found: list[Stream] = []
+        for name, released in reading.items():
+            stream = self.released.get(name)
+            if stream is None or stream.released is not released:
+                continue
+            released.read_to = max(released.read_to, end - 1)
+            if end >= self.positions.get(stream.partition, 0):
+                stream.released = None
+                del self.released[name]
+                found.append(stream)
+                if _is_idle(stream):
+                    self._idle[name] = None
+        return found
 
     def trust_in(self, partition: int) -> Trust | None:
         """Returns the keys that a partition trusts, None if nobody has made any known there."""
         return self._trust.get(partition)
 
-    def _note_trust(self, stream: Stream) -> None:
+    def _note(self, stream: Stream) -> None:
         if stream.trust is not None:
             self._trust[stream.partition] = stream.trust
+        if stream.released is not None:
+            self.released[stream.stream_id] = stream
+            if self.on_released is not None:
+                self.on_released()
 
     def spill_idle(self) -> None:
         """Spills all but the newest idle streams; no caller may hold one of them meanwhile."""
@@ -136,7 +167,9 @@ class Streams:
 def _is_idle(stream: Stream) -> bool:
     """Returns whether nothing of a stream runs or is asked: only a record or a time limit changes it."""
     root = stream.root
-    return (root is None or root.over) and not stream.unanswered and stream.trust is None
+    if stream.trust is not None or stream.released is not None:
+        return False
+    return (root is None or root.over) and not stream.unanswered
 
 
 _KIND = re.compile(rb'\{"stream_id": ?"(?:[^"\\]|\\.)*", ?"partition": ?\d+, ?"kind": ?"(\w+)"')

@@ -4,12 +4,19 @@ A rule of the format, for types of events to come as well: what a worker writes 
 placement has no effect, and an event of a worker names its task, attempt and placement.
 """
 
+from typing import Final
+
 from trackside.contracts.encryption import PUBLIC_KEY
-from trackside.contracts.message import Record
+from trackside.contracts.message import Message, Record
 from trackside.contracts.parking import UnknownRecord
+from trackside.contracts.tasks import AttemptEnded, TaskInterrupted, TaskRefused, TaskReturned
 from trackside.contracts.trust import ANOTHER_WORKER, instance_of
+from trackside.domain.parking import Parked
 from trackside.domain.stream import Stream
 from trackside.domain.task import Place
+from trackside.domain.task_events import task_of
+
+_ENDS: Final = (AttemptEnded, TaskInterrupted, TaskRefused, TaskReturned)
 
 
 def move_placement(stream: Stream, before: Place | None, after: Place | None) -> None:
@@ -51,6 +58,16 @@ def is_unplaced(stream: Stream, record: Record) -> bool:
     if stream.parked is not None:
         return False
     return stream.closed or instance_of(record) not in stream.placed
+
+
+def note_heard(stream: Stream, parked: Parked, event: Message) -> None:
+    """Notes that a worker has written about a placement in a parked stream, and whether that has ended."""
+    task = stream.tasks.get(task_of(event))
+    if task is None or task.place is None or "worker" not in getattr(event, "written_by", ()):
+        return
+    current = (task.attempt.number, task.attempt.placement)
+    is_end = isinstance(event, _ENDS) and (event.attempt, event.placement) == current
+    parked.heard[task.task_id] = is_end or parked.heard.get(task.task_id, False)
 
 
 def has_another_key(stream: Stream, record: Record) -> bool:

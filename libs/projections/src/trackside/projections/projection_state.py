@@ -4,13 +4,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
-from trackside.eventlog.log import Entry, TopicPartition
+from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.recovery import Recovered
+from trackside.eventlog.released_streams import read_again
 from trackside.eventlog.spill import SpillStore
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
 from trackside.projections.owners import Owner
@@ -41,7 +45,6 @@ class ProjectionState:
         self.streams = Streams(
             AGGREGATES,
             partitions=self.topics.event_partitions,
-            on_released=self.changes.note,
             spilled=SpillStore(),
         )
 
@@ -84,6 +87,14 @@ class ProjectionState:
                 self.changes.note_fleet(self.fleet, evolve_fleet(self.fleet, record), record)
             elif (row := letter_row(record)) is not None:
                 self.changes.add(record, DEAD_LETTERS, row)
+
+    async def read_again(self, log: Log) -> None:
+        """Folds what streams lack that were parked and go on; the rows are not at one moment before."""
+        if self.streams.released:
+            await read_again(log, self.topics.events.name, self.streams, self._note_again)
+
+    def _note_again(self, stream: Stream, outcome: Outcome, record: Record) -> None:
+        self.changes.note(stream, outcome, record, self.streams.positions[record.partition] - 1)
 
     def has_changes(self) -> bool:
         """Returns whether records were folded whose rows are not written."""

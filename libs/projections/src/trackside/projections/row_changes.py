@@ -129,6 +129,7 @@ class RowChanges:
     def take(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, PendingChanges]:
         """Returns what is noted before `positions`, the next offsets, by partition that has moved.
 
+        What is noted of other partitions waits.
         Nothing if that is more than may be kept: then `noting` is False.
         """
         self.settle()
@@ -136,11 +137,10 @@ class RowChanges:
         if not self.noting:
             return taken
         for place, position in positions.items():
-            base = self.bases.get(place, 0)
+            base, noted = self.bases.get(place, 0), self.pending.pop(place, None)
             if position > base:
-                taken[place] = self.pending.get(place) or PendingChanges(base, now_ms())
+                taken[place] = noted or PendingChanges(base, now_ms())
                 taken[place].end = self.bases[place] = position
-        self.pending = {}
         return taken
 
     def _of_kind(self, kind: str) -> tuple[Projection[Stream], ...]:
@@ -157,8 +157,7 @@ class RowChanges:
             return None
         pending = self.pending.get(place)
         if pending is None:
-            if not self.pending:
-                self.on_change()
+            self.on_change()
             pending = PendingChanges(self.bases.get(place, 0), record.append_time_ms)
             self.pending[place] = pending
         return pending

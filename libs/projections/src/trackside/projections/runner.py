@@ -137,6 +137,7 @@ class Runner:
             self._on_waiting(None)
             began = monotonic_s()
             state.fold(entries)
+            await state.read_again(self._log)
             due = state.due(self._pace.quiet_s, self._pace.checkpoint_records)
             if state.has_changes() or due:
                 await self._write(state, due)

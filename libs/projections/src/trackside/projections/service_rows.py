@@ -141,8 +141,12 @@ class ServiceRows:
                 give_back_freed_memory()
 
     async def _write(self) -> bool:
-        """Writes what has changed, and the snapshots that are due; returns whether others had written it."""
-        positions = self._positions()
+        """Writes what has changed, and the snapshots that are due; returns whether others had written it.
+
+        Rows of a partition wait while a stream of it is read again: they would be of two moments.
+        """
+        held = {(self._events, each.partition) for each in self._folded.streams.released.values()}
+        positions = {place: at for place, at in self._positions().items() if place not in held}
         expected = dict(self._changes.bases)
         taken = self._changes.take(positions)
         if not self._changes.noting:
@@ -150,7 +154,7 @@ class ServiceRows:
         checkpoints = []
         if (unsaved := self._changes.unsaved) is not None:
             for partition in unsaved.due(self._pace.quiet_s, self._pace.checkpoint_records):
-                position = positions[self._events, partition]
+                position = positions.get((self._events, partition), -1)
                 if position >= expected[self._events, partition]:  # else it would be older than the rows
                     checkpoints.append(unsaved.take(partition, position, self._folded.streams))
         self._folded.streams.spill_idle()

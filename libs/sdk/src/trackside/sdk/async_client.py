@@ -47,7 +47,7 @@ from trackside.sdk.publication import (
     span_of_publication,
 )
 from trackside.sdk.recorded_steps import recorded_step, resolve_steps
-from trackside.sdk.records import answering, not_forged, readable
+from trackside.sdk.records import answering, check_readable, folded, not_forged
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
 from trackside.telemetry import messaging
@@ -217,7 +217,7 @@ class AsyncClient:
         fields of it, such as `format`. Raises UnsendableError if there is no such artifact.
         """
         wanted = wanted_artifact(source)
-        async with aclosing(not_forged(self.events(wanted.stream))) as records:
+        async with aclosing(folded(self._records, Streams(AGGREGATES), wanted.stream)) as records:
             return await version_of(wanted, records, facts)
 
     async def reference(self, text: str) -> ArtifactReference:
@@ -283,10 +283,13 @@ class AsyncClient:
 
         Each says in `standing` whether it had an effect: the stream is folded from its beginning on.
         """
-        streams = Streams(AGGREGATES)
-        async with aclosing(self._records(stream_id, follow)) as records:
-            async for record in records:
-                record.standing = standing_of(record, streams.fold(record)[1])
+        last = -1
+        async with aclosing(folded(self._records, Streams(AGGREGATES), stream_id, follow)) as records:
+            async for _, outcome, record in records:
+                if record.offset <= last:  # it came while the stream was parked, and was given then
+                    continue
+                last = record.offset
+                record.standing = standing_of(record, outcome)
                 if record.offset >= from_offset:
                     yield record
 
@@ -299,13 +302,13 @@ class AsyncClient:
         """
         streams, last = Streams(AGGREGATES), -1
         for follow in (False, True):
-            async with aclosing(self._records(stream_id, follow, last + 1)) as records:
-                async for read in records:
-                    last = read.offset
-                    for stream, outcome, record in readable(streams.fold_all(read)):
-                        if outcome is Outcome.APPLIED:
-                            yield record, stream
-                    if follow and outcome is Outcome.APPLIED and stream.over:
+            async with aclosing(folded(self._records, streams, stream_id, follow, last + 1)) as records:
+                async for stream, outcome, record in records:
+                    check_readable(stream)
+                    last = max(last, record.offset)
+                    if outcome is Outcome.APPLIED:
+                        yield record, stream
+                    if follow and outcome is Outcome.APPLIED and stream.over and stream.released is None:
                         return
             if last >= 0 and streams.by_id[stream_id].over:
                 return
@@ -324,9 +327,9 @@ class AsyncClient:
     async def state(self, stream_id: str) -> Stream | None:
         """Returns the current state of a stream, or None if there is no such stream."""
         streams = Streams(AGGREGATES)
-        async with aclosing(self._records(stream_id)) as records:
-            async for record in records:
-                streams.fold(record)
+        async with aclosing(folded(self._records, streams, stream_id)) as records:
+            async for _ in records:
+                pass
         return streams.by_id.get(stream_id)
 
     async def fleet(self) -> fleet.Fleet:

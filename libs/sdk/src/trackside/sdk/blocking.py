@@ -109,6 +109,10 @@ class BlockingClient:
         """Yields the records of a stream, as Client.events does; close it before the client."""
         return self._iterate(self._client.events(stream_id, follow, from_offset))
 
+    def follow(self, stream_id: str) -> Generator[tuple[Record, Stream], None, None]:
+        """Yields the events of a stream that count, as Client.follow does; close it before the client."""
+        return self._iterate(self._client.follow(stream_id))
+
     def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
         """Waits until a stream is over, as Client.wait does."""
         return self._run(self._client.wait(stream_id, timeout_s))
@@ -121,7 +125,7 @@ class BlockingClient:
         """Returns the workers and devices, as Client.fleet does."""
         return self._run(self._client.fleet())
 
-    def _iterate(self, records: AsyncGenerator[Record, None]) -> Generator[Record, None, None]:
+    def _iterate(self, records: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         try:
             while True:
                 try:
@@ -140,5 +144,5 @@ class BlockingClient:
             raise
 
 
-async def _next(records: AsyncGenerator[Record, None]) -> Record:
+async def _next(records: AsyncGenerator[T, None]) -> T:
     return await anext(records)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.model.messages import AddModelVersion, source_of
-from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved, artifact_source
 from trackside.contracts.message import Json, Record
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.tasks import Figure
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
+from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 from trackside.sdk.errors import UnsendableError
 
@@ -72,26 +71,26 @@ def format_of(name: str) -> str:
 
 
 async def version_of(
-    wanted: WantedArtifact, records: AsyncIterator[Record], facts: dict[str, Any]
+    wanted: WantedArtifact,
+    folded: AsyncIterator[tuple[Stream, Outcome, Record]],
+    facts: dict[str, Any],
 ) -> AddModelVersion:
     """Returns the command that adds an artifact to a model, with the facts of the task that has saved it.
 
-    `records` are those of its stream, from the start. `facts` are more fields of the command, which count
-    before those from the log. Raises UnsendableError if the stream has no such artifact.
+    `folded` are the records of its stream, from the start. `facts` are more fields of the command, which
+    count before those from the log. Raises UnsendableError if the stream has no such artifact.
     """
-    streams, saved = Streams(AGGREGATES), dict[tuple[str, int], _Saved]()
-    async for read in records:
-        for stream, outcome, record in streams.fold_all(read):
-            event, applied = record.message, outcome is Outcome.APPLIED
-            if applied and isinstance(event, ArtifactSaved) and wanted.is_of(event.task_id):
-                task = stream.tasks[event.task_id]
-                saved[event.name, event.version] = _Saved(event, task.part, task.parameters, task.inputs)
-    folded = streams.by_id.get(wanted.stream)
-    tasks: dict[str, Task] = {} if folded is None else folded.tasks
+    saved, read = dict[tuple[str, int], _Saved](), None
+    async for stream, outcome, record in folded:
+        event, applied, read = record.message, outcome is Outcome.APPLIED, stream
+        if applied and isinstance(event, ArtifactSaved) and wanted.is_of(event.task_id):
+            task = stream.tasks[event.task_id]
+            saved[event.name, event.version] = _Saved(event, task.part, task.parameters, task.inputs)
+    tasks: dict[str, Task] = {} if read is None else read.tasks
     newest = max((version for name, version in saved if name == wanted.name), default=0)
     found = saved.get((wanted.name, wanted.version or newest))
     if found is None:
-        raise _unknown(_absent(wanted, [*tasks], sorted(saved), is_begun=folded is not None))
+        raise _unknown(_absent(wanted, [*tasks], sorted(saved), is_begun=read is not None))
     return AddModelVersion.model_validate(_fields(wanted.stream, found, tasks[found.event.task_id]) | facts)
 
 

@@ -1,6 +1,6 @@
 """Entries of the log as records, without those that are forged, and the answers among them."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 from trackside.aggregates.registry import CODEC
@@ -10,6 +10,7 @@ from trackside.contracts.message import Record
 from trackside.contracts.standing import Standing
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.sdk.errors import EncryptedStreamError
@@ -29,16 +30,40 @@ async def not_forged(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Re
                 yield record
 
 
-def readable(
-    folded: Iterable[tuple[Stream, Outcome, Record]],
-) -> Iterator[tuple[Stream, Outcome, Record]]:
-    """Yields what was folded; raises EncryptedStreamError for a stream that is forgotten or lacks its key."""
-    for stream, outcome, record in folded:
-        if stream.lacks_key:
-            raise EncryptedStreamError(no_key(stream.stream_id))
-        if stream.forgotten is not None:
-            raise EncryptedStreamError(f"stream {stream.stream_id} was forgotten")
-        yield stream, outcome, record
+async def folded(
+    events: Callable[[str, bool, int], AsyncGenerator[Record, None]],
+    streams: Streams,
+    stream_id: str,
+    follow: bool = False,
+    from_offset: int = 0,
+) -> AsyncGenerator[tuple[Stream, Outcome, Record], None]:
+    """Folds the records of a stream that `events` of a client gives, and yields each.
+
+    Those that came while it was parked are read again when it goes on, and yielded again if they do no longer
+    wait.
+    """
+    async with aclosing(events(stream_id, follow, from_offset)) as records:
+        async for record in records:
+            yield (*streams.fold(record), record)
+            while (stream := streams.released.get(stream_id)) is not None:
+                released = stream.released
+                assert released is not None
+                async with aclosing(events(stream_id, False, released.read_to + 1)) as before:
+                    async for each in before:
+                        if each.offset > record.offset or stream.released is not released:
+                            break
+                        outcome = streams.fold_again(each)[1]
+                        if outcome is not Outcome.PARKED:
+                            yield stream, outcome, each
+                streams.have_read_again({stream_id: released}, record.offset + 1)
+
+
+def check_readable(stream: Stream) -> None:
+    """Raises EncryptedStreamError for a stream that is forgotten or lacks its key."""
+    if stream.lacks_key:
+        raise EncryptedStreamError(no_key(stream.stream_id))
+    if stream.forgotten is not None:
+        raise EncryptedStreamError(f"stream {stream.stream_id} was forgotten")
 
 
 def answering(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
     AddTrial,
     PauseSearch,
@@ -26,9 +25,7 @@ from trackside.contracts.codec import validate_command
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Json
 from trackside.contracts.tasks import Figure
-from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
 from trackside.sdk import discovery, specs, trial_lists
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client
@@ -120,14 +117,10 @@ class Search:
 
     def watch(self) -> Iterator[TrialView]:
         """Yields each trial when it ends, from the first on, until the search is over."""
-        streams = Streams(AGGREGATES)
-        with self._connect() as client, closing(client.events(self.id, follow=True)) as records:
-            for read in records:
-                for stream, outcome, record in streams.fold_all(read):
-                    if isinstance(record.message, TrialEnded) and outcome is Outcome.APPLIED:
-                        yield _view(stream, record.message.trial)
-                if stream.closed:
-                    return
+        with self._connect() as client, closing(client.follow(self.id)) as changes:
+            for record, stream in changes:
+                if isinstance(record.message, TrialEnded):
+                    yield _view(stream, record.message.trial)
 
     def status(self) -> SearchStatus:
         """Returns the current status."""

@@ -139,6 +139,7 @@ async def _decide(
     )
     reactor.paused = dispatcher.paused_topics
     service.background.spawn(dispatcher.rereading.run(reactor.wake))
+    service.background.spawn(dispatcher.read_released(reactor.wake))
     service.background.spawn(dispatcher.encryption.new_keys.run(reactor.wake))
     advice.ready = reactor.wake
     service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))

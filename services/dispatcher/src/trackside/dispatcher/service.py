@@ -1,7 +1,7 @@
 """The dispatcher as the reactor drives it: streams and fleet folded, decisions and questions given out."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import chain
 
 import structlog
@@ -43,6 +43,7 @@ from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
 from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.decode import log_unreadable
 from trackside.eventlog.log import Entry
+from trackside.eventlog.released_streams import follow_released
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.ignored_reports import ignored_reason
 from trackside.projections.owners import DISPATCHER, OWNERS
@@ -106,7 +107,6 @@ class Dispatcher:
         self._counts_reports = not standby
         self._stuck = service.stuck
         self._parked = ParkedStreams(streams, service.health, service.stuck)
-        streams.on_released = self._take_in
         self._distrusted = DistrustedEvents()
         self.forgotten_at = _forgotten_at(streams)
         service.spans.describe = lambda stream, proposal: describe(
@@ -127,7 +127,18 @@ class Dispatcher:
         self._take_in(stream, outcome, record)
         return outcome
 
-    def _take_in(self, stream: Stream, outcome: Outcome, record: Record, at: int = -1) -> None:
+    async def read_released(self, wake: Callable[[], None]) -> None:
+        """Reads the streams again that were parked, as they go on, for as long as the service runs."""
+
+        def go_on(stream: Stream) -> None:
+            self._parked.update(stream)
+            self.reconsider(stream.stream_id)
+            self._changes.on_change()
+            wake()
+
+        await follow_released(self._log, self._topics.events.name, self._streams, self._take_in, go_on)
+
+    def _take_in(self, stream: Stream, outcome: Outcome, record: Record) -> None:
         """Updates what is derived from the streams, after a record of one was folded."""
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
         if type(message) is CommandReceived:
@@ -153,7 +164,7 @@ class Dispatcher:
         if outcome is Outcome.PARKED or type(message) in UNPARKING:
             self._parked.update(stream)
             self._advice.reconsider(stream.stream_id)
-        self._changes.note(stream, outcome, record, at)
+        self._changes.note(stream, outcome, record, self._streams.positions[record.partition] - 1)
         self._look_at(stream.stream_id)
         self._changed.update(self._parents.fold(stream, message))
         self._changed.update(self._watchers.fold(stream))
@@ -252,7 +263,7 @@ class Dispatcher:
         """Gives what a stream lacks."""
         stream_id, aggregates = stream.stream_id, self._streams.aggregates
         aggregate = aggregates.of(stream)
-        if stream.parked is not None:
+        if stream.waits:
             self._deadlines.set(stream_id, None)
             for proposal in react(stream, capabilities, aggregates, self._index):
                 yield self._decision(stream_id, proposal)
@@ -275,7 +286,7 @@ class Dispatcher:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
         for stream_id in self._unasked:
             stream = self._streams.by_id.get(stream_id)
-            if stream is not None and stream.parked is None:
+            if stream is not None and not stream.waits:
                 self._advice.update(stream)
                 self._gauges.update(stream)
                 self._search_gauges.update(stream, facts.now_ms)

@@ -60,6 +60,7 @@ async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
         standby=settings.standby,
     )
     service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
+    service.background.spawn(scheduler.read_released(reactor.wake))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))
     await reactor.run()
 

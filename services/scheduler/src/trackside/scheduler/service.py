@@ -1,6 +1,6 @@
 """The scheduler as the reactor calls it: folds streams and fleet, places tasks, sends device commands."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -26,6 +26,7 @@ from trackside.eventlog.clock import now_ms
 from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry
+from trackside.eventlog.released_streams import follow_released
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.owners import OWNERS, SCHEDULER
 from trackside.projections.row_changes import RowChanges
@@ -107,7 +108,6 @@ class Scheduler:
                 # The join of the newest, which has adopted the attempt, may not be folded before hosts open.
                 self._ended_incarnations.update(task.attempt.incarnations[:-1])
         self._parked = ParkedTasks(self._cluster, streams)
-        streams.on_released = self._folded
         if peaks is not None:  # these include the peaks of the tasks above
             self._cluster.peaks = peaks
 
@@ -261,9 +261,19 @@ class Scheduler:
         self._folded(stream, outcome, record)
         return outcome
 
-    def _folded(self, stream: Stream, outcome: Outcome, record: Record, at: int = -1) -> None:
+    def _folded(self, stream: Stream, outcome: Outcome, record: Record) -> None:
         self._take_in(stream, outcome, record)
-        self._changes.note(stream, outcome, record, at)
+        self._changes.note(stream, outcome, record, self._streams.positions[record.partition] - 1)
+
+    async def read_released(self, wake: Callable[[], None]) -> None:
+        """Reads the streams again that were parked, as they go on, for as long as the service runs."""
+
+        def go_on(stream: Stream) -> None:
+            self._parked.update(stream)
+            self._changes.on_change()
+            wake()
+
+        await follow_released(self._log, self._topics.events.name, self._streams, self._folded, go_on)
 
     def _take_in(self, stream: Stream, outcome: Outcome, record: Record) -> None:
         """Updates what is derived from the streams, after a record of one was folded."""
@@ -272,8 +282,10 @@ class Scheduler:
             # A later incarnation wrote this, and joins next: the old one gets no more tasks.
             self._ended_incarnations.add(message.incarnation)
             self._sync_hosts()
-        if outcome is Outcome.PARKED or type(message) in UNPARKING:
-            self._parked.take_in(stream, outcome, record)
+        if type(message) in UNPARKING:
+            self._parked.update(stream)
+        elif outcome is Outcome.PARKED:
+            self._parked.take_in(stream, task_of(message))
         elif outcome is Outcome.APPLIED:
             self._take_in_applied(stream, record)
         elif type(message) is TaskAssigned and record.envelope.source == self._writer.source:
@@ -298,7 +310,8 @@ class Scheduler:
         if type(message) is AttemptAdopted:
             self._take_in_adopted(message)
         if task is not None:
-            self._cluster.update(stream.stream_id, task)
+            if task.state is TaskState.ENDED or stream.released is None:
+                self._cluster.update(stream.stream_id, task)
             if task.state is TaskState.ENDED:
                 self._instruction_times.forget(task.task_id)
 

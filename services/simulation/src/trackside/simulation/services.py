@@ -91,6 +91,7 @@ def dispatcher(
         )
         reactor.paused = decider.paused_topics
         service.background.spawn(decider.rereading.run(reactor.wake))
+        service.background.spawn(decider.read_released(reactor.wake))
         advice.ready = reactor.wake
         await reactor.run()
 
@@ -112,15 +113,17 @@ def scheduler(
         log, topics = service.log, service.topics
         on_streams(streams)
         starts = await from_start(log, topics.events) | await from_start(log, topics.fleet)
+        decider = Scheduler(service, streams, settings)
         reactor = Reactor(
             service,
-            Scheduler(service, streams, settings),
+            decider,
             starts=starts | await from_end(log, topics.heartbeats),
             raw={},
             partitions={topics.events.name: topics.event_partitions, topics.fleet.name: 1},
             standby=standby,
             decoded=decoded,
         )
+        service.background.spawn(decider.read_released(reactor.wake))
         await reactor.run()
 
     return run()

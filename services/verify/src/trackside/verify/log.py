@@ -17,14 +17,14 @@ from trackside.contracts.message import Record
 from trackside.contracts.topics import HOST, Topic, Topics, partition_of
 from trackside.domain.findings import Finding, RecordPosition, in_order
 from trackside.domain.outcome import Outcome
-from trackside.domain.parking import told
-from trackside.domain.stream import Stream
+from trackside.domain.stream import Stream, told
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.dead_letters import position_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.noted_keys import NotedKeys
+from trackside.eventlog.released_streams import read_again
 from trackside.replay.history.errors import SILENCE_LIMIT_S
 from trackside.verify.checks.publications import UNREADABLE, command_record
 from trackside.verify.checks.secrets import secret_field
@@ -158,9 +158,7 @@ class _LogPass:
         first = await self.log.beginnings(self.topics.commands.name)
         self.verifier.publications.first = first
         self.report.parked = [
-            f"{name} {told(stream.parked, stream.partition)}"
-            for name, stream in sorted(self.parked.items())
-            if stream.parked is not None
+            f"{name} {told(stream)}" for name, stream in sorted(self.parked.items()) if stream.waits
         ]
 
     async def _ends(self, topic: str) -> dict[TopicPartition, int]:
@@ -221,11 +219,19 @@ class _LogPass:
                     if entry.offset < missing.get(place, 0):
                         take(entry)
                         read += 1
+                        if self.verifier.streams.released:
+                            await self._read_again()
                     if entry.offset + 1 >= missing.get(place, entry.offset + 2):
                         del missing[place]
                 on_progress(read, total)
         finally:
             await reader.close()
+
+    async def _read_again(self) -> None:
+        """Takes in what streams lack that were parked and go on."""
+        keys = self.keys.checked if self.stream else _as_it_is
+        verifier, topic = self.verifier, self.topics.events.name
+        await read_again(self.log, topic, verifier.streams, verifier.take_again, keys)
 
     def _silent(self, missing: Mapping[TopicPartition, int], quiet_s: float) -> None:
         if quiet_s == SILENCE_LIMIT_S:
@@ -303,6 +309,10 @@ class _LogPass:
             place = RecordPosition(*_place(entry), stream)
             hint = STILL_READABLE if entry.topic == self.topics.commands.name else ""
             self.verifier.findings.add("INV-14", place, f"{path} looks like a secret{hint}")
+
+
+def _as_it_is(record: Record) -> Record:
+    return record
 
 
 def _place(entry: Entry) -> tuple[str, int, int]:

@@ -96,7 +96,8 @@ class Verifier:
         self._whole = whole
         self._partitions = topics.event_partitions if topics is not None else 0
         self._ends: dict[int, int] = {}
-        self._fold = fold or self._streams(self._partitions).fold
+        self.streams = Streams(AGGREGATES, partitions=self._partitions)
+        self._fold = fold or self.streams.fold
         self._unreadable: set[str] = set()
         """Encrypted streams that were forgotten, or whose key this reader lacks."""
         self._artifacts = ArtifactChecks(self.findings)
@@ -107,13 +108,11 @@ class Verifier:
         self._effects = CommandEffectChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
 
-    def _streams(self, partitions: int) -> Streams:
-        return Streams(AGGREGATES, partitions=partitions, on_released=self._released)
-
-    def _released(self, stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
-        """Checks a record that was held for a parked stream."""
+    def take_again(self, stream: Stream, outcome: Outcome, record: Record) -> None:
+        """Checks a record that waited while its stream was parked, once that goes on."""
         if outcome is Outcome.APPLIED:
             self._check_applied(stream, record)
+            forget_settled(stream)
 
     def take_fleet(self, record: Record) -> None:
         """Checks one record of the fleet topic."""

@@ -244,7 +244,11 @@ def recorded_job(stream: Stream, records: Iterable[Record]) -> JobRecording | No
 def _take(stream: Stream, collector: JobCollector, record: Record) -> None:
     if isinstance(record.message, CommandReceived):
         collector.note_command(record.message)
-    if fold(stream, record, AGGREGATES) is Outcome.APPLIED and (job := job_of(stream)) is not None:
+    _observe(stream, collector, record, fold(stream, record, AGGREGATES))
+
+
+def _observe(stream: Stream, collector: JobCollector, record: Record, outcome: Outcome) -> None:
+    if outcome is Outcome.APPLIED and (job := job_of(stream)) is not None:
         collector.observe(job, record)
         forget_settled(stream)
 
@@ -253,10 +257,12 @@ async def read_job(recorded: RecordedStream, point: PointInTime = NOW) -> JobRec
     """Reads a job up to a moment; raises NotRecordedError for a stream without one."""
     stream, collector = Stream(recorded.stream_id, recorded.partition), JobCollector()
     async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
+        async for record, entry in records:
             if not point.includes(record):
                 break
             _take(stream, collector, record)
+            async for again, outcome, _ in recorded.read_again(stream, entry.offset + 1):
+                _observe(stream, collector, again, outcome)
     if collector.recording is None:
         raise NotRecordedError(
             f"{recorded.stream_id} has no incremental job at that moment; what-if needs one"

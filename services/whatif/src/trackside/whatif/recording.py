@@ -155,12 +155,16 @@ async def read_recording(recorded: RecordedStream, point: PointInTime = NOW) -> 
     """
     stream, timings = Stream(recorded.stream_id, recorded.partition), _TimingCollector()
     async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
+        async for record, entry in records:
             if not point.includes(record):
                 break
             if fold(stream, record, AGGREGATES) is Outcome.APPLIED:
                 timings.observe(stream, record)
                 forget_settled(stream)
+            async for again, outcome, _ in recorded.read_again(stream, entry.offset + 1):
+                if outcome is Outcome.APPLIED:
+                    timings.observe(stream, again)
+                    forget_settled(stream)
     search = search_of(stream)
     if search is None:
         raise NotRecordedError(f"{recorded.stream_id} has no search; what-if needs one")

@@ -147,15 +147,22 @@ async def read_run(recorded: RecordedStream, point: PointInTime = NOW) -> RunRec
     stream, collector = Stream(recorded.stream_id, recorded.partition), _Collector()
     started: RunStarted | None = None
     last: Record | None = None
+
+    def observe(record: Record, outcome: Outcome) -> None:
+        nonlocal started, last
+        if outcome is Outcome.APPLIED and (run := run_of(stream)) is not None:
+            started = record.message if isinstance(record.message, RunStarted) else started
+            collector.observe(run, record.message, record.append_time_ms)
+            forget_settled(stream)
+            last = record
+
     async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
+        async for record, entry in records:
             if not point.includes(record):
                 break
-            if fold(stream, record, AGGREGATES) is Outcome.APPLIED and (run := run_of(stream)) is not None:
-                started = record.message if isinstance(record.message, RunStarted) else started
-                collector.observe(run, record.message, record.append_time_ms)
-                forget_settled(stream)
-                last = record
+            observe(record, fold(stream, record, AGGREGATES))
+            async for again, outcome, _ in recorded.read_again(stream, entry.offset + 1):
+                observe(again, outcome)
     run = run_of(stream)
     if run is None or started is None or last is None:
         raise NotRecordedError(f"{recorded.stream_id} has no run at that moment; what-if needs one")

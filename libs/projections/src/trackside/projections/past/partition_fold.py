@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.keys import KEYS_STREAM
@@ -15,7 +16,7 @@ from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import pack
-from trackside.eventlog.decode import decode
+from trackside.eventlog.decode import decode, stream_of
 from trackside.eventlog.log import Entry
 from trackside.eventlog.noted_keys import NotedKeys
 from trackside.projections.past.snapshot_format import LEVEL, PackedState, StatePosition
@@ -27,6 +28,10 @@ def begins_stream(record: Record) -> bool:
         return False
     stream = Stream(record.envelope.stream, record.partition)
     return fold(stream, record, AGGREGATES) in (Outcome.APPLIED, Outcome.PARKED)
+
+
+def _passed_over(entry: Entry, error: UndecodableError) -> None:
+    """Does nothing: that it can't be read was logged when it came."""
 
 
 @dataclass(slots=True)
@@ -100,6 +105,22 @@ class PartitionFold:
             return None
         nowhere = StatePosition(-1, -1, 0, "", 0, 0)
         return FoldedStream(Stream(stream_id, self._partition), record.offset, record.envelope.id, nowhere)
+
+    def released(self, entry: Entry) -> Stream | None:
+        """Returns the stream of an entry that was folded, if it is to be read again since."""
+        found = self._touched.get(stream_of(entry).decode("utf-8", "replace"))
+        return None if found is None or found.stream.released is None else found.stream
+
+    def fold_again(self, stream: Stream, entry: Entry) -> None:
+        """Folds an entry of a released stream that was read again, in order; any other one has no effect."""
+        released = stream.released
+        if released is None or entry.offset <= released.read_to:
+            return
+        if stream_of(entry) == stream.stream_id.encode():
+            record = decode(entry, _passed_over)
+            if record is not None:
+                released.read_to = entry.offset
+                fold(stream, self._keys.checked(record), AGGREGATES)
 
     def take(self) -> tuple[dict[str, PackedState], int]:
         """Returns what has changed since the last call, packed, and the bytes before they were compressed."""

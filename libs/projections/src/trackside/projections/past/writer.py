@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Final
 
 from trackside.contracts.topics import Topic
+from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
@@ -108,11 +109,22 @@ class _PastWriter:
                 while entry.offset >= target:
                     target = await self._add(folded, target)
                 folded.fold(entry)
+                if (stream := folded.released(entry)) is not None:
+                    await self._read_again(log_, folded, stream, entry.offset + 1)
                 if entry.offset + 1 == target:
                     target = await self._add(folded, target)
                 if target > end:
                     break
         return target
+
+    async def _read_again(self, log_: Log, folded: PartitionFold, stream: Stream, end: int) -> None:
+        """Folds what a stream lacks that was parked and goes on."""
+        while (released := stream.released) is not None:
+            async with aclosing(_entries(log_, self._place, released.read_to + 1, end)) as entries:
+                async for entry in entries:
+                    folded.fold_again(stream, entry)
+            if stream.released is released:
+                stream.released = None
 
     def _target(self) -> int:
         return next_position(self._chain[-1].span if self._chain else None, self._every)

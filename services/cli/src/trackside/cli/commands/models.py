@@ -45,6 +45,7 @@ from trackside.replay.find_stream import find_stream
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.client import Client
 from trackside.sdk.model_versions import format_of
+from trackside.sdk.records import folded
 from trackside.sdk.yaml_core import YamlError, read_yaml
 
 MOST_MODELS = 1_000
@@ -243,15 +244,14 @@ async def _changes(model: str) -> list[ModelChange]:
 
 async def changes_of(client: AsyncClient, model: str) -> list[ModelChange]:
     """Reads the events of a model that had an effect; raises CommandFailed if there is no such model."""
-    folded, publishers = Streams(AGGREGATES), dict[str, str]()
+    publishers = dict[str, str]()
     found: list[ModelChange] = []
-    async with aclosing(client.events(model)) as records:
-        async for read in records:
-            for _, outcome, record in folded.fold_all(read):
-                if isinstance(record.message, CommandReceived):
-                    publishers.setdefault(record.message.command_id, record.message.publisher)
-                elif outcome is Outcome.APPLIED and isinstance(record.message, MODEL.events):
-                    found.append(_change(record, publishers))
+    async with aclosing(folded(client.events, Streams(AGGREGATES), model)) as records:
+        async for _, outcome, record in records:
+            if isinstance(record.message, CommandReceived):
+                publishers.setdefault(record.message.command_id, record.message.publisher)
+            elif outcome is Outcome.APPLIED and isinstance(record.message, MODEL.events):
+                found.append(_change(record, publishers))
     if not found:
         raise CommandFailed(f"there is no model {model} in the log; `trackside models ls` lists them")
     return found

@@ -1,8 +1,7 @@
 """The streams that nothing is decided about, as health and metrics say them."""
 
 from trackside.contracts.refusals import Problem
-from trackside.domain.parking import told
-from trackside.domain.stream import Stream
+from trackside.domain.stream import Stream, told
 from trackside.domain.streams import Streams
 from trackside.eventlog.stuck_decisions import GIVEN_UP_AFTER, StuckDecisions
 from trackside.telemetry.health import Health
@@ -19,8 +18,8 @@ class ParkedStreams:
         self._stuck = stuck
         self._told: dict[str, str] = {}
         for stream in streams.by_id.values():
-            if stream.parked is not None:
-                self._told[stream.stream_id] = told(stream.parked, stream.partition)
+            if stream.waits:
+                self._told[stream.stream_id] = told(stream)
         if stuck.ended_for is not None:
             counter("trackside.dispatcher.stuck.decisions").inc()
         self._tell()
@@ -31,8 +30,8 @@ class ParkedStreams:
     def update(self, stream: Stream) -> None:
         """Takes in that a stream may have been parked or given up, or may go on."""
         before = self._told.pop(stream.stream_id, "")
-        if stream.parked is not None:
-            self._told[stream.stream_id] = told(stream.parked, stream.partition)
+        if stream.waits:
+            self._told[stream.stream_id] = told(stream)
         if before != self._told.get(stream.stream_id, ""):
             self._tell()
 

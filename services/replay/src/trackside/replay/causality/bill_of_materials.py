@@ -18,10 +18,10 @@ from trackside.contracts.message import Json, Message, Record
 from trackside.contracts.tasks import AttemptAdopted, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet, evolve
+from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
-from trackside.domain.stream import shrink
-from trackside.domain.streams import Streams
+from trackside.domain.stream import Stream, shrink
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Log
 from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
@@ -62,7 +62,10 @@ class _ReadStream:
 
     recorded: RecordedStream
     applied: _Applied = field(default_factory=lambda: _Applied([]))
-    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
+    stream: Stream = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stream = Stream(self.recorded.stream_id, self.recorded.partition)
 
     async def read_on(self, events: str) -> None:
         """Takes in what was written since to the topic `events`; may be cancelled, and goes on from there."""
@@ -72,12 +75,17 @@ class _ReadStream:
         self.recorded = replace(self.recorded, end=end)
         async with aclosing(self.recorded.records()) as records:
             async for record, entry in records:
-                for stream, outcome, folded in self.streams.fold_all(record):
-                    shrink(stream)
-                    if outcome is Outcome.APPLIED and isinstance(folded.message, _KEPT):
-                        self.applied.records.append(folded)
+                outcome = fold(self.stream, record, AGGREGATES)
+                self._take(record, outcome)
+                async for again, became, _ in self.recorded.read_again(self.stream, entry.offset + 1):
+                    self._take(again, became)
                 self.recorded = replace(self.recorded, begin=entry.offset + 1)
         self.recorded = replace(self.recorded, begin=end)
+
+    def _take(self, record: Record, outcome: Outcome) -> None:
+        shrink(self.stream)
+        if outcome is Outcome.APPLIED and isinstance(record.message, _KEPT):
+            self.applied.records.append(record)
 
 
 class BillReader:

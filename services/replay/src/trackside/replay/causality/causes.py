@@ -4,7 +4,7 @@ An event names its cause (`ce_causationid`). Events of older releases name none:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
@@ -94,6 +94,12 @@ class Causes:
     _brought: list[tuple[int, int, int]] = field(default_factory=list)
     """What events have added to the stream: the offset of each, and the numbers of what it has added."""
     _named: bool = False
+
+    def note_outcome(self, record: Record, outcome: Outcome) -> None:
+        """Notes what became of a record that waited while its stream was parked."""
+        for at, step in enumerate(self.steps):
+            if step.offset == record.offset:
+                self.steps[at] = replace(step, outcome=outcome)
 
     def take(self, record: Record) -> Step:
         """Folds a record and returns its step."""

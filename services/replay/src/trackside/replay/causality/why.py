@@ -92,8 +92,10 @@ async def why(recorded: RecordedStream, subject: str) -> Why:
     """Reads a stream and gives the causes of a subject; raises UnknownSubjectError."""
     causes = Causes(Stream(recorded.stream_id, recorded.partition))
     async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
+        async for record, entry in records:
             causes.take(record)
+            async for again, outcome, _ in recorded.read_again(causes.stream, entry.offset + 1):
+                causes.note_outcome(again, outcome)
     return explain(causes.steps, named(causes.steps, recorded.stream_id, subject))
 
 

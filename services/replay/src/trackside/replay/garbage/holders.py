@@ -89,6 +89,14 @@ class Holders:
             self.hold(stream.stream_id, value)
         shrink(stream)
 
+    def take_again(self, stream: Stream, outcome: Outcome, record: Record) -> None:
+        """Takes in what became of an event that waited: all that is in it is held since it was read first."""
+        event = record.message
+        if outcome is Outcome.APPLIED and isinstance(event, ArtifactsForgotten):
+            for digest in event.artifacts:
+                self._of(stream.stream_id).forget(digest)
+        shrink(stream)
+
     def unread(self) -> list[str]:
         """Returns the encrypted streams that can't be read, as their keys are missing."""
         return sorted(name for name, stream in self.streams.by_id.items() if stream.lacks_key)

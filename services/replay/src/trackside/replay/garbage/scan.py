@@ -11,6 +11,7 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.eventlog.released_streams import read_again
 from trackside.replay.garbage.holders import Holders
 from trackside.replay.history.errors import KeyMissingError
 from trackside.replay.history.recorded_stream import read_entries
@@ -61,6 +62,8 @@ class HolderScan:
                 async for batch in batches:
                     for entry in batch:
                         take(entry)
+                    if self.holders.streams.released:
+                        await read_again(self.log, place[0], self.holders.streams, self.holders.take_again)
                     done += len(batch)
                     report(done, total)
             self._positions[place] = max(end, self._positions[place])

@@ -81,6 +81,26 @@ class RecordedStream:
                     elif keys is not None:
                         keys.note(entry, stream)
 
+    async def read_again(
+        self, stream: Stream, end: int
+    ) -> AsyncGenerator[tuple[Record, Outcome, Entry], None]:
+        """Folds what a stream lacks that was parked and goes on with the entry before `end`; yields that.
+
+        But for what has counted when it came, or waits again.
+        """
+        while (released := stream.released) is not None:
+            begin = self.begin if self.keys is None else max(self.begin, released.read_to + 1)
+            async with aclosing(replace(self, begin=begin, end=end).records()) as records:
+                async for record, entry in records:
+                    if record.offset <= released.read_to:
+                        continue
+                    released.read_to = record.offset
+                    outcome = fold(stream, record, AGGREGATES)
+                    if outcome is not Outcome.PARKED:
+                        yield record, outcome, entry
+            if stream.released is released:
+                stream.released = None
+
 
 @dataclass(slots=True)
 class PastState:
@@ -199,8 +219,10 @@ async def read_beginning(recorded: RecordedStream) -> Stream:
     """Returns a stream at its beginning, from which its kind is known; reads no more records than that."""
     stream = Stream(recorded.stream_id, recorded.partition)
     async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
+        async for record, entry in records:
             fold(stream, record, AGGREGATES)
+            async for _ in recorded.read_again(stream, entry.offset + 1):
+                pass
             if stream.root is not None:
                 break
     return stream
@@ -230,6 +252,8 @@ async def states_at(
             if past is None:
                 past = PastState(Stream(recorded.stream_id, recorded.partition), record)
             past.fold(record, entry.offset)
+            async for _ in recorded.read_again(past.stream, entry.offset + 1):
+                pass
             if cache is not None and past.records % CACHE_EVERY_RECORDS == 0:
                 _cache(cache, recorded, past)
     for point in pending:

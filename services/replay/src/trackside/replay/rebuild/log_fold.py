@@ -17,7 +17,8 @@ from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams, pack
 from trackside.domain.table import Projection, RowKey, RowValues, SettlingProjection, Table
 from trackside.eventlog.decode import decode
-from trackside.eventlog.log import Entry, TopicPartition
+from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.eventlog.released_streams import read_again
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
 from trackside.projections.metric_tables import ITEMS, POINTS, SERIES, UPDATER_FAILURES
 from trackside.projections.metrics import rows_of
@@ -114,8 +115,8 @@ class LogFold:
                 found[place] = max(found.get(place, 0), cut)
         return found
 
-    def fold(self, place: TopicPartition, entries: list[Entry]) -> None:
-        """Folds the next entries of one partition, up to the last cut."""
+    async def fold(self, log: Log, place: TopicPartition, entries: list[Entry]) -> None:
+        """Folds the next entries of one partition of a log, up to the last cut."""
         stops = sorted({cut for cut in self._cuts_of(place).values() if cut > entries[0].offset})
         for stop in stops:
             if not entries:
@@ -123,18 +124,18 @@ class LogFold:
             inside = entries if entries[-1].offset < stop else [e for e in entries if e.offset < stop]
             entries = entries[len(inside) :]
             self.events += len(inside)
-            self._fold_all(place, inside, stop)
+            await self._fold_all(log, place, inside, stop)
             if inside and inside[-1].offset + 1 == stop:
                 self._finish(place, stop)
 
     def _cuts_of(self, place: TopicPartition) -> dict[str, int]:
         return {name: cuts[place] for name, cuts in self.cuts.items() if place in cuts}
 
-    def _fold_all(self, place: TopicPartition, entries: Iterable[Entry], stop: int) -> None:
+    async def _fold_all(self, log: Log, place: TopicPartition, entries: Iterable[Entry], stop: int) -> None:
         cuts = self._cuts_of(place)
         present = [owner for owner in self.owners if cuts.get(owner.name, 0) >= stop]
         if place[0] == self.topics.events.name:
-            self._fold_events(place, entries, present)
+            await self._fold_events(log, place, entries, present)
         elif place[0] == self.topics.fleet.name:
             for entry in entries:
                 if (record := decode(entry)) is not None:
@@ -147,10 +148,12 @@ class LogFold:
             found = (decode(entry) for entry in entries)
             letters += [row for record in found if record and (row := letter_row(record))]
 
-    def _fold_events(self, place: TopicPartition, entries: Iterable[Entry], present: list[Owner]) -> None:
+    async def _fold_events(
+        self, log: Log, place: TopicPartition, entries: Iterable[Entry], present: list[Owner]
+    ) -> None:
         fold, changed = self.streams.fold, dict[str, Stream]()
 
-        def take(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
+        def take(stream: Stream, outcome: Outcome, record: Record) -> None:
             if outcome is Outcome.APPLIED:
                 changed[stream.stream_id] = stream
                 self._add_applied(place, stream, record, present)
@@ -158,11 +161,12 @@ class LogFold:
                 for source in (source for owner in present for source in owner.of_ignored):
                     self.rows.of(source.table).extend(source.rows(stream, record))
 
-        self.streams.on_released = take
         for entry in entries:
             record = decode(entry)
             if record is not None:
-                take(*fold(record), record, record.offset)
+                take(*fold(record), record)
+        if self.streams.released:
+            await read_again(log, place[0], self.streams, take)
         for stream in changed.values():
             self._add_settled_rows(stream, present)
 

@@ -107,7 +107,7 @@ async def fold_partitions(
                 raise LogTooShortError(f"nothing more came from {places} for {SILENCE_LIMIT_S:.0f} s")
             for place, part in _by_partition(entries):
                 if place in missing:
-                    log_fold.fold(place, part)
+                    await log_fold.fold(log, place, part)
                     if part[-1].offset + 1 >= ends[place]:
                         missing.discard(place)
             if log_fold.rows.longest >= COPY_ROWS:

@@ -205,6 +205,7 @@ class _OwnerCatchUp:
 
     async def _write(self, connection: Connection, entries: Sequence[Entry]) -> None:
         self._state.fold(entry for entry in entries if entry.topic != self._metrics)
+        await self._state.read_again(self._log)
         taken = self._state.changes.take(self._state.folded)
         for write in [write for pending in taken.values() for write in pending.writes()]:
             await upsert(connection, write)

@@ -75,6 +75,9 @@ async def _survey(recorded: RecordedStream, held: HeldArtifacts | None) -> Expor
                 continue
             if held is not None:
                 held.take(record, outcome, entry.value or b"")
+            async for again, became, read in recorded.read_again(stream, entry.offset + 1):
+                if held is not None:
+                    held.take(again, became, read.value or b"")
             first = record.offset if first < 0 else first
             last = record.offset
             records += 1

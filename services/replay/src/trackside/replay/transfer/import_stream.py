@@ -135,6 +135,7 @@ def _check_file(file: IO[bytes], name: str) -> _CheckedFile:
             raise lines.damaged("comes after the trailer")
         for stream, renaming in streams:
             _fold(stream, renaming, line, header, lines)
+            _read_again(file, stream, renaming, line.offset)
         records += 1
     if trailer is None:
         raise DamagedFileError(f"the file ends at line {lines.number}, without its trailer: it was cut off")
@@ -181,6 +182,24 @@ def _fold(
     except UndecodableError as error:
         raise UnsupportedFileError(f"line {lines.number}: {error}") from error
     fold(stream, Record("", header.partition, line.offset, line.time_ms, envelope, message), AGGREGATES)
+
+
+def _read_again(file: IO[bytes], stream: Stream, renaming: StreamRenaming, last: int) -> None:
+    """Folds what a stream lacks that was parked and goes on with the record at the offset `last`."""
+    place = file.tell()
+    while (released := stream.released) is not None:
+        file.seek(0)
+        lines = LineReader()
+        header = lines.header(file.readline(MAX_LINE_BYTES))
+        for line in _records(file, lines):
+            if isinstance(line, ExportTrailer) or line.offset > last:
+                break
+            if line.offset > released.read_to:
+                released.read_to = line.offset
+                _fold(stream, renaming, line, header, lines)
+        if stream.released is released:
+            stream.released = None
+    file.seek(place)
 
 
 async def _check_target(log: Log, topics: Topics, stream_id: str) -> None:

@@ -34,6 +34,7 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode, stream_of
 from trackside.eventlog.log import Entry
 from trackside.eventlog.noted_keys import NotedKeys
+from trackside.eventlog.released_streams import read_again
 from trackside.eventlog.retry import retry_until_reachable, retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_start
@@ -86,7 +87,6 @@ class SummaryStreams:
         self._streams = Streams(
             AGGREGATES,
             partitions=service.topics.event_partitions,
-            on_released=self._folded,
             spilled=SpillStore(),
         )
         self._positions: dict[int, int] = {}
@@ -108,6 +108,8 @@ class SummaryStreams:
                 entries = await reader.read(READ_S, FOLDED_AT_ONCE)
                 for entry in entries:
                     self._fold(entry)
+                if self._streams.released:
+                    await self._read_again()
                 if entries:
                     self._streams.spill_idle()
                     self._wake()
@@ -126,7 +128,12 @@ class SummaryStreams:
         stream, outcome = self._streams.fold(record)
         self._folded(stream, outcome, record)
 
-    def _folded(self, stream: Stream, outcome: Outcome, record: Record, at: int = -1) -> None:
+    async def _read_again(self) -> None:
+        """Folds what streams lack that were parked and go on; keys are those that were noted."""
+        names = (self._topic.name, self._streams, self._folded, self._keys.checked)
+        await retry_until_reachable(partial(read_again, self._service.log, *names), _warn)
+
+    def _folded(self, stream: Stream, outcome: Outcome, record: Record) -> None:
         message, job = record.message, summary_of(stream)
         if isinstance(message, CommandRefused):
             self._answer(stream.stream_id, message.message)

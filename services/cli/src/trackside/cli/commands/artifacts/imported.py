@@ -27,9 +27,12 @@ async def imported_rows(stream_id: str) -> list[ViewRow]:
             return []
         stream = Stream(stream_id, recorded.partition)
         async with aclosing(recorded.records()) as records:
-            async for record, _ in records:
+            async for record, entry in records:
                 if fold(stream, record, AGGREGATES) is Outcome.APPLIED:
                     _take(rows, stream, record)
+                async for again, outcome, _ in recorded.read_again(stream, entry.offset + 1):
+                    if outcome is Outcome.APPLIED:
+                        _take(rows, stream, again)
     return rows[::-1]
 
 
