@@ -13,7 +13,7 @@ from tests.integration.cli.conftest import NOOP_SEARCH, Installation, Tried, Typ
 from tests.integration.installed import changes
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAccepted
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
@@ -77,6 +77,15 @@ def ready(port: int) -> dict[str, Any]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
+
+
+def late_report(stream: str) -> Outgoing:
+    """Gives a report of a placement that is not there."""
+    told = MetricReported(
+        task_id=f"{stream}.0", attempt=1, placement=99, kind="PERIODICAL", step=1, value=0.5
+    )
+    value = told.model_dump_json().encode()
+    return foreign(stream, MetricReported.wire_type().encode(), value, ce_source=b"trackside/worker/w1")
 
 
 async def dead_letters(settings: StackSettings, count: int) -> dict[str, tuple[str, int]]:
@@ -150,4 +159,36 @@ async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
     assert sorted((await dead_letters(settings, len(bad))).values()) == sorted(bad)
     report = json.loads(await typed("verify-log", "--json"))
     assert report["holds"] and len(report["passed_over"]) == len(UNREADABLE) and report["parked"] == []
+    assert "equal" in await typed("replay", "rebuild")
+
+
+@pytest.mark.long
+async def test_services_that_are_killed_while_they_read_a_stream_again_begin_again_and_others_continue(
+    running: Installation, specs: StackSettings, typed: Typed
+) -> None:
+    settings, services, events = specs, running.services, specs.topics.events.name
+    parked = f"parked-{secrets.token_hex(3)}"
+    partition = partition_of(parked, settings.topics.event_partitions)
+    neighbours = (f"neighbour-{secrets.token_hex(3)}" for _ in range(10_000))
+    neighbour = next(
+        each for each in neighbours if partition_of(each, settings.topics.event_partitions) == partition
+    )
+    await typed("submit", "slow.yaml", "--id", parked)
+    await until(settings, parked, TaskAccepted, 2)
+    offset = await write(settings, foreign(parked, b"trackside.trial-cloned.v1"), partition)
+    await until(settings, parked, AttemptEnded, 2)
+    async with KafkaLog(settings.kafka_bootstrap, "somebody") as log:
+        for _ in range(60):
+            await log.append(events, partition, [late_report(parked) for _ in range(500)])
+    await typed("repair", f"{partition}/{offset}", "--skip", "--reason", "written by a test")
+    for name in ("dispatcher", "scheduler"):
+        services[name].restart()
+    await typed("submit", "fast.yaml", "--id", neighbour, "--wait")
+    trials = {
+        r.message.trial async for r, _ in changes(settings, parked) if isinstance(r.message, TrialSuggested)
+    }
+    assert trials == set(range(6))
+    report = json.loads(await typed("verify-log", parked, "--json"))
+    assert report["parked"] == []
+    assert {each["invariant"] for each in report["findings"]} <= {"INV-7"}, "a stranger has written reports"
     assert "equal" in await typed("replay", "rebuild")

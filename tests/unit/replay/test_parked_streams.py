@@ -168,7 +168,9 @@ async def test_a_log_without_the_records_says_which_stream_can_not_go_on(tmp_pat
     log = await long_log(40)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log, "reader", lambda starts, gather_s=0.0: _reader(log, dict(starts)))
-        with pytest.raises(OffsetGoneError, match="^digits-1 can't continue: .* from trackside.events-0@8 on"):
+        with pytest.raises(
+            OffsetGoneError, match=r"^digits-1 can't continue: .* from trackside\.events-0@8 on"
+        ):
             await as_a_service(log, tmp_path)
 
 

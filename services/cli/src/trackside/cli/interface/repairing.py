@@ -29,9 +29,9 @@ def repair(
     """Show what parks a stream, or let the stream continue without that record.
 
     A record that only a newer release can interpret parks its stream: nothing more of it is decided, and
-    events that follow wait in the log. A newer release continues it from the log. Where there is none, because
-    the record was written by mistake, skip it: the events that have come since count then, and the record does
-    not. It stays in the log, and so does who skipped it, and why.
+    events that follow wait in the log. A newer release continues it from there. Where there is none, because
+    the record was written by mistake, skip it: the events that have come since count then, and the record
+    does not. It stays in the log, and so does who skipped it, and why.
 
     Without --skip the record is shown.
 
