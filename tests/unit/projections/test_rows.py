@@ -147,6 +147,19 @@ def test_changes_that_turn_out_too_many_when_they_are_taken_are_not_taken_for_wr
     assert changes.bases == {place: 0}
 
 
+def test_what_is_noted_of_a_partition_that_is_not_taken_waits() -> None:
+    streams, changes = Streams(AGGREGATES), RowChanges(OWNERS[SCHEDULER], TOPICS)
+    records = task_active().records
+    places = [(TOPICS.events.name, partition) for partition in (records[0].partition, 5)]
+    changes.start(dict.fromkeys(places, 0))
+    for record in records:
+        changes.note(*streams.fold(record), record)
+    assert list(changes.take({places[1]: 7})) == [places[1]]
+    assert changes.bases == {places[0]: 0, places[1]: 7}
+    (taken,) = changes.take({places[0]: len(records), places[1]: 7}).values()
+    assert taken.size and taken.end == len(records)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

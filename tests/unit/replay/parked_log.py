@@ -56,13 +56,18 @@ class LongPartition(Sequence[Entry]):
     head: list[Record]
     many: int
     tail: list[Record] = field(default_factory=list)
+    later: list[Entry] = field(default_factory=list)
+    """What services have written meanwhile."""
 
     def __post_init__(self) -> None:
         self._plain = entry_of(record_of(status(TaskStatus.LOADING), 0), 0)
         self._report = entry_of(record_of(report(7_777_777, 0.5), 0), 0)
 
     def __len__(self) -> int:
-        return len(self.head) + self.many + len(self.tail)
+        return len(self.head) + self.many + len(self.tail) + len(self.later)
+
+    def append(self, entry: Entry) -> None:
+        self.later.append(entry)
 
     @overload
     def __getitem__(self, at: int) -> Entry: ...
@@ -77,6 +82,8 @@ class LongPartition(Sequence[Entry]):
         since = offset - len(self.head)
         if since < 0:
             return entry_of(self.head[offset], offset)
+        if since >= self.many + len(self.tail):
+            return self.later[since - self.many - len(self.tail)]
         if since >= self.many:
             return entry_of(self.tail[since - self.many], offset)
         if since % REPORTS_EVERY:

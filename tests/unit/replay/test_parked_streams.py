@@ -1,5 +1,6 @@
 """Each reader keeps nothing of what comes to a parked stream, and reads it again when that goes on."""
 
+import asyncio
 import gc
 import os
 import tracemalloc
@@ -7,12 +8,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from tests.polling import poll_until
+from tests.unit.dispatcher.harness import add_worker, dispatcher
 from tests.unit.domain.given import STREAM
 from tests.unit.replay.given import TOPICS
 from tests.unit.replay.parked_log import EVENTS, PARTITION, long_log
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Record
+from trackside.dispatcher.service import Dispatcher
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
@@ -20,7 +25,10 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
-from trackside.eventlog.released_streams import read_again
+from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.released_streams import follow_released, read_again
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import from_start
 from trackside.projections.owners import OWNERS
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.store import FolderPastStore
@@ -31,10 +39,12 @@ from trackside.replay.garbage.scan import HolderScan
 from trackside.replay.history.point_in_time import NOW, PointInTime
 from trackside.replay.history.recorded_stream import state_at
 from trackside.replay.rebuild.parallel_fold import FoldRange, fold_partitions
+from trackside.scheduler.service import Scheduler
+from trackside.scheduler.settings import SchedulerSettings
 from trackside.sdk import Client
 from trackside.verify.log import verify_topics
 
-MANY = int(os.environ.get("TRACKSIDE_TEST_PARKED_RECORDS", "100000"))
+MANY = int(os.environ.get("TRACKSIDE_TEST_PARKED_RECORDS", "50000"))
 MOST_KEPT = 1_000_000
 """How many bytes a reader may take for a parked stream with a million records since."""
 Read = Callable[[MemoryLog, Path], Awaitable[object]]
@@ -50,6 +60,43 @@ async def as_a_service(log: MemoryLog, folder: Path) -> Stream:
             assert record is not None
             shrink(streams.fold(record)[0])
         await read_again(log, EVENTS[0], streams, ignore)
+    return streams.by_id[STREAM]
+
+
+async def read_to(streams: Streams, end: int) -> None:
+    """Waits until a service has folded a partition, and no stream of it waits to be read again."""
+
+    async def is_read() -> bool:
+        return streams.positions.get(PARTITION, 0) >= end and not streams.released
+
+    await poll_until(is_read, within_s=600)
+
+
+async def as_the_dispatcher(log: MemoryLog, folder: Path) -> Stream:
+    """Reads with all that the dispatcher keeps; what is decided since is in the log, too."""
+    end = (await log.ends(EVENTS[0]))[PARTITION]
+    await add_worker(log)
+    async with dispatcher(log, kind=Dispatcher) as made:
+        streams: Streams = made._streams
+        await read_to(streams, end)
+        return streams.by_id[STREAM]
+
+
+async def as_the_scheduler(log: MemoryLog, folder: Path) -> Stream:
+    end = (await log.ends(EVENTS[0]))[PARTITION]
+    await add_worker(log)
+    service, streams = ServiceContext.on(log, TOPICS, "scheduler"), Streams(AGGREGATES)
+    made = Scheduler(service, streams, SchedulerSettings.model_construct())
+    starts = await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet)
+    partitions = {topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)}
+    reactor = Reactor(service, made, starts=starts, raw={}, partitions=partitions)
+    service.background.spawn(made.read_released(reactor.wake))
+    running = asyncio.create_task(reactor.run())
+    try:
+        await read_to(streams, end)
+    finally:
+        service.stop.set()
+        await running
     return streams.by_id[STREAM]
 
 
@@ -115,6 +162,7 @@ async def for_artifacts(log: MemoryLog, folder: Path) -> object:
     return holders.streams.by_id[STREAM]
 
 
+SERVICES: list[Read] = [as_the_dispatcher, as_the_scheduler]
 STATES: list[Read] = [
     as_a_service,
     for_rows_of_the_dispatcher,
@@ -137,6 +185,14 @@ async def test_each_reader_has_the_state_as_if_nothing_had_parked_the_stream(
     assert (parked.root, parked.tasks, parked.placed) == (never.root, never.tasks, never.placed)
     assert [each.needs for each in parked.skipped] == ["a newer release: type trackside.trial-cloned.v1"]
     assert not parked.waits
+
+
+@pytest.mark.parametrize("read", SERVICES, ids=lambda read: read.__name__)
+async def test_a_service_reads_a_stream_again_while_it_runs(read: Read, tmp_path: Path) -> None:
+    stream = await read(await long_log(1_234), tmp_path)
+    assert isinstance(stream, Stream)
+    assert (stream.waits, stream.placed, len(stream.skipped)) == (False, {}, 1)
+    assert stream.root.trials[0].suggested_at == 3
 
 
 async def test_verify_log_checks_what_waited_and_finds_nothing_else(tmp_path: Path) -> None:
@@ -174,12 +230,27 @@ async def test_a_log_without_the_records_says_which_stream_can_not_go_on(tmp_pat
             await as_a_service(log, tmp_path)
 
 
+async def test_a_service_leaves_a_stream_whose_records_are_gone_and_continues(tmp_path: Path) -> None:
+    log, streams = await long_log(40), Streams(AGGREGATES)
+    with pytest.MonkeyPatch.context() as patch, capture_logs() as lines:
+        patch.setattr(log, "reader", lambda starts, gather_s=0.0: _reader(log, dict(starts)))
+        following = asyncio.create_task(follow_released(log, EVENTS[0], streams, ignore, lambda stream: None))
+        for entry in await MemoryReader(log, {EVENTS: 0}).read(1.0):
+            record = decode(entry)
+            assert record is not None
+            streams.fold(record)
+        await read_to(streams, 0)
+        following.cancel()
+    assert [line["event"] for line in lines] == ["stream can't continue"]
+    assert streams.by_id[STREAM].waits
+
+
 def _reader(log: MemoryLog, starts: dict[TopicPartition, int]) -> MemoryReader:
     return (Expired if starts[EVENTS] else MemoryReader)(log, starts)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("read", [*STATES, to_rebuild, to_verify], ids=lambda read: read.__name__)
+@pytest.mark.parametrize("read", [*STATES, *SERVICES, to_rebuild, to_verify], ids=lambda read: read.__name__)
 async def test_a_reader_takes_less_than_a_megabyte_for_what_waits(read: Read, tmp_path: Path) -> None:
     """Compared with the same log without the record that parks the stream."""
     peaks = []

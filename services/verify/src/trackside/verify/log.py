@@ -220,18 +220,24 @@ class _LogPass:
                         take(entry)
                         read += 1
                         if self.verifier.streams.released:
-                            await self._read_again()
+                            await self._read_again(entry)
                     if entry.offset + 1 >= missing.get(place, entry.offset + 2):
                         del missing[place]
                 on_progress(read, total)
         finally:
             await reader.close()
 
-    async def _read_again(self) -> None:
-        """Takes in what streams lack that were parked and go on."""
+    async def _read_again(self, entry: Entry) -> None:
+        """Takes in what a stream lacks that was parked and goes on with an entry.
+
+        Its state after that entry is that after all of these: who compares states sees it once more.
+        """
         keys = self.keys.checked if self.stream else _as_it_is
         verifier, topic = self.verifier, self.topics.events.name
-        await read_again(self.log, topic, verifier.streams, verifier.take_again, keys)
+        record = self.decoded(entry)
+        for stream in await read_again(self.log, topic, verifier.streams, verifier.take_again, keys):
+            if record is not None:
+                self.on_record(stream, Outcome.PARKED, record, b"")
 
     def _silent(self, missing: Mapping[TopicPartition, int], quiet_s: float) -> None:
         if quiet_s == SILENCE_LIMIT_S:
