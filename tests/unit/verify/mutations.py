@@ -18,7 +18,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.tasks import TaskAssigned
 from trackside.eventlog.log import Entry
 
-_REFERENCE = re.compile(rb"([A-Za-z0-9._-]+)@([0-9]+)(?![0-9])")
+_REFERENCE = re.compile(rb"(?<![A-Za-z0-9._/-])([A-Za-z0-9._-]+)@([0-9]+)(?![0-9])")
 _SEEN = re.compile(rb'"seen":([0-9]+)')
 _SOURCE = re.compile(rb'"topic":"' + EVENTS.encode() + rb'","partition":([0-9]+),"offset":([0-9]+)')
 _DECISION = ("ce_decisionid", "ce_index", "ce_count")

@@ -1,24 +1,35 @@
 """Logs that the shipped services have decided, one for each aggregate, recorded in a simulation."""
 
+import re
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+import pytest
+
+from tests.unit.verify.scripted import PipelineScript, PromotingScenario, ShippedTuner, SummaryScript
+from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
+from trackside.domain.streams import dump
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.log import Entry, TopicPartition
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig, without_faults
-from trackside.simulation.run import Simulation
-from trackside.simulation.running_scenarios import AskingScenario, TrainingScenario
+from trackside.simulation.pipeline_scenario import PipelineScenario
+from trackside.simulation.rounds_scenario import RoundsScenario
+from trackside.simulation.run import SETTLE_S, Simulation
+from trackside.simulation.running_scenarios import AskingScenario, ServicesScenario, TrainingScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
+from trackside.simulation.services import SimulatedAdvisor
 from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.verifier import Fold
 
+_NUMBERS = re.compile(rb"(?<=[:\[,@])-?[0-9]+(?=[],}\"])")
 ResultT = TypeVar("ResultT")
 TOPICS = Topics(event_partitions=3)
 EVENTS = TOPICS.events.name
@@ -102,13 +113,18 @@ class RecordedReader:
 class Verified:
     """What a verification has found in a log, and what became of each event, by its partition and offset."""
 
-    report: VerificationReport
+    report: VerificationReport | None
+    """None if it fails: no service can fold the log."""
     outcomes: dict[tuple[int, int], Outcome]
     streams: dict[str, Stream]
 
+    def states(self) -> dict[str, bytes]:
+        """Returns what the streams have become, without numbers: those of offsets and times differ anyway."""
+        return {name: _NUMBERS.sub(b"0", dump(stream)) for name, stream in self.streams.items()}
+
     @property
     def found(self) -> list[str]:
-        return [str(each) for each in self.report.findings]
+        return ["no fold"] if self.report is None else [str(each) for each in self.report.findings]
 
 
 def verified(log: RecordedLog, fold: Fold | None = None) -> Verified:
@@ -121,7 +137,11 @@ def verified(log: RecordedLog, fold: Fold | None = None) -> Verified:
         streams[stream.stream_id] = stream
 
     work = verify_topics(log, TOPICS, fold=fold, on_record=note, decoded=log.decoded)  # type: ignore[arg-type]
-    return Verified(at_once(work).complete(), outcomes, streams)
+    try:
+        report = at_once(work).complete()
+    except (LookupError, TypeError, ValueError):
+        report = None
+    return Verified(report, outcomes, streams)
 
 
 def stream_partition(stream: str) -> int:
@@ -129,18 +149,44 @@ def stream_partition(stream: str) -> int:
     return partition_of(stream, TOPICS.event_partitions)
 
 
-def recorded(scenario: type[StreamScenario], seed: int, tasks: int = 8, **changed: Any) -> RecordedLog:
+def recorded(
+    scenario: type[StreamScenario],
+    seed: int,
+    tasks: int = 8,
+    advisor: type[SimulatedAdvisor] = SimulatedAdvisor,
+) -> RecordedLog:
     """Records the log of a scenario without faults."""
-    config = without_faults(SimulationConfig(trials=tasks, concurrency=3, scenario=scenario, **changed))
+    config = without_faults(SimulationConfig(trials=tasks, concurrency=3, scenario=scenario))
     simulation = Simulation(seed, config)
-    result = simulation.run()
-    assert result.violations == []
+    with simulation.loop, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trackside.simulation.services.SimulatedAdvisor", advisor)
+        assert simulation.run_to_end()
+        simulation.loop.run_until(simulation.loop.time() + SETTLE_S)
     entries = {place: list(found) for place, found in simulation.log.entries.items()}
     del entries[TOPICS.heartbeats.name, 0]
     simulation.forget()
     log = RecordedLog(entries)
+    leave(log, entries)
     assert 0 < sum(1 for _ in log.events()) <= MOST_EVENTS
     return log
+
+
+def leave(log: RecordedLog, entries: dict[TopicPartition, list[Entry]]) -> None:
+    """Lets all workers leave: after that none of their numbers may be missing."""
+    numbers: dict[tuple[str, str], int] = {}
+    fleet = entries[TOPICS.fleet.name, 0]
+    for entry in [*log.events(), *fleet]:
+        record = log.decoded(entry)
+        incarnation = getattr(record.message, "incarnation", "") if record is not None else ""
+        if record is not None and record.envelope.role == "worker" and incarnation:
+            key = (record.envelope.source.rpartition("/")[2], incarnation)
+            numbers[key] = max(numbers.get(key, 0), record.envelope.sequence)
+    for (worker, incarnation), number in sorted(numbers.items()):
+        left = WorkerLeft(worker_id=worker, incarnation=incarnation)
+        sent = RecordWriter("worker", worker).single(worker, left, sequence=number + 1)
+        time_ms = fleet[-1].append_time_ms
+        place = (TOPICS.fleet.name, 0)
+        fleet.append(Entry(*place, len(fleet), time_ms, sent.key, sent.value, list(sent.headers)))
 
 
 LOGS: Mapping[str, Callable[[], RecordedLog]] = {
@@ -148,5 +194,11 @@ LOGS: Mapping[str, Callable[[], RecordedLog]] = {
     "batch": partial(recorded, BatchScenario, 1),
     "training": partial(recorded, TrainingScenario, 1, 6),
     "asking": partial(recorded, AskingScenario, 1),
+    "promoting": partial(recorded, PromotingScenario, 1, advisor=ShippedTuner),
+    "services": partial(recorded, ServicesScenario, 2),
+    "run": partial(recorded, PipelineScenario, 1),
+    "rounds": partial(recorded, RoundsScenario, 1),
+    "pipeline": partial(recorded, PipelineScript, 1),
+    "summary": partial(recorded, SummaryScript, 1),
 }
 """What records each log."""

@@ -26,9 +26,26 @@ UNSEEN: Mapping[str, Reason] = {
         # What a task reports in between, how its process went, and what it saved, only its worker knows.
         MetricReported="kind step value others",
         AttemptEnded="end error result exit_code peak_memory_bytes peak_cuda_memory_bytes memory_measure",
-        ArtifactSaved="name kind size_bytes media_type step metadata requests",
+        ArtifactSaved="name kind size_bytes media_type step metadata",
+        InstructionAcknowledged="ok detail",
+        TaskReady="detail",
+        # How far a service had read when it decided, and what a trigger saw then.
+        TaskAssigned="seen",
+        TaskStopRequested="seen",
+        TriggerEvaluated="values",
     ),
-    **_fields(Reason.TIME, AttemptEnded="load_time_ms train_time_ms"),
-    **_fields(Reason.TEXT, ParametersWithheld="reason"),
+    **_fields(
+        Reason.TIME,
+        AttemptEnded="load_time_ms train_time_ms",
+        ScheduleArmed="due_ms",
+        TriggerEvaluated="evaluated_ms",
+    ),
+    **_fields(
+        Reason.TEXT,
+        ParametersWithheld="reason",
+        CommandRefused="message problems",
+        DeployDecided="reason",
+        StageEnded="reason message",
+    ),
 }
 """By kind of mutant. A kind is here if one of its mutants stays unseen: most of them are found elsewhere."""

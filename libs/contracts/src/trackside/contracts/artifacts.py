@@ -76,6 +76,11 @@ Inputs = Annotated[dict[Identifier, ArtifactReference], Field(max_length=100)]
 """Artifacts that a task is given, by the names that it knows them by."""
 
 
+def place_of(reference: ArtifactReference) -> tuple[str, str, int, str]:
+    """Returns where an artifact is and what it has: URI, digest, bytes and media type."""
+    return reference.uri, reference.sha256, reference.size_bytes, reference.media_type
+
+
 class CheckpointReference(ArtifactReference):
     """A checkpoint: training continues with `step`, and what was reported of the steps below it stays."""
 

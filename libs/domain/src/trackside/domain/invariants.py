@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Json, Record
 from trackside.contracts.parts import Part
+from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import MetricReported, TaskContinued, TaskSubmitted
 from trackside.domain.findings import Findings
 
@@ -31,6 +32,11 @@ class CheckedTask(Protocol):
     @property
     def succeeded(self) -> bool:
         """Says whether it is over, and its last attempt has finished."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """The number of its last attempt."""
         ...
 
     @property
@@ -92,6 +98,27 @@ class CheckedTask(Protocol):
         ...
 
 
+_OF_SPEC = (
+    "retry",
+    "queue",
+    "priority",
+    "preempt",
+    "exclusive",
+    "queue_timeout_s",
+    "run_timeout_s",
+    "credentials",
+)
+
+
+def check_needs(event: TaskSubmitted, needs: Needs, record: Record, findings: Findings) -> None:
+    """Checks that a task which is no trial has these needs, apart from its resources and retries."""
+    for name in _OF_SPEC:
+        findings.compare(record, name, getattr(event.needs, name), getattr(needs, name))
+    findings.compare(record, "estimates of", event.estimated_by, "task")
+    findings.compare(record, "the checkpoint", event.checkpoint, None)
+    findings.compare(record, "the step limit", event.step_limit, None)
+
+
 class AggregateInvariants:
     """Checks the applied events of one stream that are its aggregate's, and which tasks it submits.
 
@@ -104,16 +131,34 @@ class AggregateInvariants:
         self.stream_id = record.envelope.stream
         self.tasks = tasks
         self.findings = findings
+        self.command: Any = None
+        """The command whose decision the event is in that is checked next; None: it is in none."""
 
     def take(self, event: Any, record: Record) -> None:
         """Checks one of its later events."""
 
-    def ignored(self, event: Any, record: Record) -> None:
-        """Checks one of its events that has no effect: it may be too late, and not too early."""
+    def ignored(self, event: Any) -> str:
+        """Returns why one of its events should have had an effect: it may be too late, and not too early."""
+        return ""
+
+    def begun_by(self, command: Any, record: Record) -> None:
+        """Checks that its first event says what the command says."""
+
+    def accepted_alone(self, command: Any) -> str:
+        """Returns what a command that was accepted without an event should have changed."""
+        return ""
 
     def unfinished(self) -> str:
         """Returns what is still to happen before it is over; empty if nothing is, or if it never ends."""
         return ""
+
+    def facts_of(self, event: Any) -> Iterable[tuple[str, object]]:
+        """Returns what one of its later events says that other streams repeat, by name."""
+        return ()
+
+    def repeated_by(self, event: Any) -> Iterable[tuple[str, str, object]]:
+        """Returns what one of its later events repeats of other streams: their ids, names and values."""
+        return ()
 
     def artifacts_of(self, event: Any) -> Iterable[ArtifactReference]:
         """Returns the artifacts of other streams that one of its later events names."""

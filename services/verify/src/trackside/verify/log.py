@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.device_commands import RunTask
+from trackside.contracts.device_commands import GiveInstruction, RunTask
 from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Record
 from trackside.contracts.topics import HOST, Topic, Topics, partition_of
@@ -253,6 +253,8 @@ class _LogPass:
 
     def _device_command(self, entry: Entry) -> None:
         record = self.decoded(entry)
+        if record is not None and isinstance(record.message, GiveInstruction):
+            self.verifier.device_commands.instructs(record.message)
         if record is None or not isinstance(record.message, RunTask):
             return
         command = record.message

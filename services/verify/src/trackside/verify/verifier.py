@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
-from trackside.contracts.children import ChildRequested, ChildStopRequested
+from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.forgetting import StreamForgotten
+from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped
@@ -43,6 +44,7 @@ from trackside.verify.checks.commands import CommandChecks, CommandEvent, Comman
 from trackside.verify.checks.decisions import DecisionChecks
 from trackside.verify.checks.device_commands import DeviceCommandChecks
 from trackside.verify.checks.devices import ResourceChecks
+from trackside.verify.checks.facts import FactChecks, child_facts
 from trackside.verify.checks.incarnations import IncarnationChecks, check_role
 from trackside.verify.checks.numbers import NumberChecks
 from trackside.verify.checks.offsets import OffsetChecks
@@ -106,6 +108,7 @@ class Verifier:
         self._numbers = NumberChecks(self.findings)
         self._reports = WorkerReportChecks(self.findings)
         self._effects = CommandEffectChecks(self.findings)
+        self._facts = FactChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
 
     def take_again(self, stream: Stream, outcome: Outcome, record: Record) -> None:
@@ -158,7 +161,9 @@ class Verifier:
         elif type(event) is TaskAssigned:
             self._tasks.ignored(history.tasks.get(event.task_id), event, record)
         elif history.root is not None and AGGREGATES.by_event.get(type(event)) is history.aggregate:
-            history.root.ignored(event, record)
+            why = history.root.ignored(event)
+            if why:
+                self.findings.leave_open("INV-10", record, f"{type(event).__name__} has no effect, and {why}")
 
     def finish(self) -> list[Finding]:
         """Adds what only the whole log shows, and returns all findings; others are open, in `findings`."""
@@ -168,6 +173,7 @@ class Verifier:
             self._reports.finish(self.incarnations.by_name.values())
             self._causes.finish({*self.incarnations.newest, *self._unreadable}, self._end_of)
             self._artifacts.finish()
+            self._facts.finish({*self._unreadable})
         self.publications.finish()
         self.device_commands.finish(self._unreadable)
         self.commands.finish((history.commands for history in self.histories.values()), self._unreadable)
@@ -177,12 +183,16 @@ class Verifier:
         return self.findings.sorted()
 
     def _check_finished(self, history: StreamHistory) -> None:
-        """Leaves open that a stream which has begun is not over."""
-        left = "" if history.root is None else history.root.unfinished()
-        if history.begun is not None:
-            self.findings.checked["INV-27"] += 1
-        if left and history.begun is not None:
-            self.findings.leave_open("INV-27", history.begun, left)
+        """Leaves open that a stream which has begun is not over, or lacks the end of a child."""
+        if history.begun is None:
+            return
+        self.findings.checked["INV-27"] += 1
+        children = (name for name in sorted(history.children.open) if self._facts.has(name, "its end"))
+        left = [f"child {name} has ended, and no event of its parent says so" for name in children]
+        if history.root is not None:
+            left.append(history.root.unfinished())
+        for message in filter(None, left):
+            self.findings.leave_open("INV-27", history.begun, message)
 
     def _end_of(self, stream: str) -> float:
         """Returns how far the partition of a stream was read."""
@@ -208,7 +218,9 @@ class Verifier:
             if not isinstance(event, CommandReceived | RecordSkipped):
                 self.findings.add("INV-10", record, "a stream does not begin with a command")
         if type(event) in COMMAND_EVENTS:
-            self.commands.take(history.commands, cast(CommandEvent, event), record)
+            is_new = self.commands.take(history.commands, cast(CommandEvent, event), record)
+            if is_new and record.envelope.count == 1 and history.root is not None:
+                self._check_alone(history.root, record)
         elif type(event) in KINDS:
             self._check_task_event(history, stream.stream_id, record)
         elif isinstance(event, ArtifactsForgotten):
@@ -222,6 +234,13 @@ class Verifier:
             self.findings.add("INV-10", record, f"the stream was over before this {name}")
         else:
             self._check_root_event(history, stream, record)
+
+    def _check_alone(self, root: AggregateInvariants, record: Record) -> None:
+        """Checks that a command without events asks for what is so already; older releases named no cause."""
+        command = self._effects.command_of(record)
+        if record.envelope.causation_id and (why := root.accepted_alone(command)):
+            name = type(command).__name__
+            self.findings.add("INV-26", record, f"{name} is accepted without an event, and {why}")
 
     def _take_forgotten(self, stream: Stream, record: Record) -> None:
         """Checks only that a command has asked for a stream to be forgotten: the rest can't be read."""
@@ -246,16 +265,24 @@ class Verifier:
             if isinstance(event, ChildRequested | ChildStopRequested):
                 self.publications.child_asked(event, record)
             check_child_event(history.children, history.root, known, record, self.findings)
+            if isinstance(event, ChildEnded) and event.status != "REFUSED":
+                self._facts.repeats(record, child_facts(event))
             return
         if begun is not None and history.root is None:
             history.aggregate, history.begun = begun, position_of(record)
             history.root = begun.invariants(record, history.tasks, self.findings)
+            self._facts.states(record, history.root.facts_of(event))
+            self._facts.repeats(record, history.root.repeated_by(event))
+            history.root.begun_by(self._effects.newest(stream.stream_id), record)
         elif begun is not None and (begun.begins_once or begun is not history.aggregate):
             self.findings.add("INV-10", record, f"{kind.__name__} in a stream that has its root")
         elif history.root is None or AGGREGATES.by_event.get(kind) is not history.aggregate:
             self.findings.illegal(record, "has no such root")
         else:
+            history.root.command = self._effects.command_of(record)
             history.root.take(event, record)
+            self._facts.states(record, history.root.facts_of(event))
+            self._facts.repeats(record, history.root.repeated_by(event))
             for reference in history.root.artifacts_of(event):
                 self._artifacts.named(reference, record)
             if history.aggregate is not None and kind is history.aggregate.ends_with:
@@ -273,9 +300,11 @@ class Verifier:
             if self._tasks.submitted(history.tasks, event, record) and history.root is not None:
                 history.root.task_submitted(event, record)
             return
-        if type(event) is TaskAssigned:
-            self.device_commands.assigned(stream, event)
         task = history.tasks.get(task_id)
+        if type(event) is InstructionGiven:
+            self.device_commands.instructed(event, record)
+        elif type(event) is TaskAssigned:
+            self.device_commands.assigned(stream, event, task)
         if task is None:
             message = f"{type(event).__name__} of task {task_id}, which was never submitted"
             self.findings.add("INV-10", record, message)

@@ -1,7 +1,7 @@
 """INV-12 and INV-10 of batches: limits, the order of groups and tasks, and legal transitions."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from trackside.aggregates.batch.messages import (
@@ -55,12 +55,14 @@ class BatchInvariants(AggregateInvariants):
                     message = f"group {self.group} of {groups} runs, {running} tasks and children go on"
                     self.findings.illegal(record, message)
 
-    def ignored(self, event: Message, record: Record) -> None:
-        """Checks that the end of a group without effect is not of a later group."""
-        if isinstance(event, GroupEnded) and event.group > self.group:
-            self.findings.leave_open(
-                "INV-12", record, f"group {event.group} ends while group {self.group} runs"
-            )
+    def ignored(self, event: Message) -> str:
+        """Returns that the end of a group without effect is of a later group."""
+        later = isinstance(event, GroupEnded) and event.group > self.group
+        return f"group {self.group} runs" if later else ""
+
+    def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
+        """Returns the status that it ends with."""
+        return [("its end", event.status.value)] if isinstance(event, BatchEnded) else ()
 
     def unfinished(self) -> str:
         """Returns that it has not ended, unless it has."""

@@ -1,6 +1,6 @@
 """INV-10 of datasets: what is observed follows what was, and is reported by the one watcher that there is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.dataset.messages import (
     WATCH,
@@ -9,15 +9,17 @@ from trackside.aggregates.dataset.messages import (
     DatasetObserved,
     DatasetPaused,
     DatasetRefused,
+    DatasetRegistered,
     DatasetReport,
     DatasetResumed,
     DatasetTruncated,
 )
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import number_of
+from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.domain.invariants import AggregateInvariants, CheckedTask, check_needs
 
 
 class DatasetInvariants(AggregateInvariants):
@@ -52,11 +54,24 @@ class DatasetInvariants(AggregateInvariants):
                 self.deleted = True
                 self._dismiss()
 
+    def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
+        """Returns the digest up to which it was observed."""
+        if isinstance(event, DatasetRegistered):
+            yield "its place", (event.dataset.url, event.dataset.format)
+        elif isinstance(event, DatasetObserved):
+            yield f"sample {event.end}", (event.end_byte, event.sha256, event.metrics)
+
+    def unfinished(self) -> str:
+        """Returns that a watcher of a deleted dataset runs."""
+        waits = self.deleted and self.watching
+        return "the dataset is deleted, and its watcher has not ended" if waits else ""
+
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that a task is the next watcher, and that the one before has ended."""
         if not self.active or self.watching:
             why = f"{self.watching} has not ended" if self.watching else "the dataset is not active"
             self.findings.illegal(record, f"watcher {event.task_id} is submitted while {why}")
+        check_needs(event, Needs(), record, self.findings)
         self.watchers += 1
         if number_of(event.part, WATCH) != self.watchers:
             message = f"watcher {event.task_id} is submitted, the next one is number {self.watchers}"

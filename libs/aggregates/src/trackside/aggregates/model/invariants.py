@@ -4,16 +4,19 @@ And INV-20: which artifacts of tasks its versions are; what other streams have i
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from trackside.aggregates.model.messages import (
     EXCLUSIVE,
+    AddModelVersion,
     ModelArchived,
     ModelRestored,
     ModelStageSet,
     ModelTagged,
     ModelVersionAdded,
+    SetModelStage,
 )
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.artifacts import ArtifactReference, place_of
 from trackside.contracts.message import Message, Record
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
@@ -48,6 +51,21 @@ class ModelInvariants(AggregateInvariants):
                 if not self.archived:
                     self.findings.illegal(record, "the model is not archived")
                 self.archived = False
+
+    def accepted_alone(self, command: Any) -> str:
+        """Returns that a version was not added, or has another stage."""
+        if isinstance(command, AddModelVersion) and command.artifact.sha256 not in self.digests:
+            return "there is no such version"
+        if isinstance(command, SetModelStage) and self.stages.get(command.version, "none") != command.stage:
+            return f"version {command.version} has another stage"
+        return ""
+
+    def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
+        """Returns the digest of a version."""
+        if isinstance(event, ModelVersionAdded):
+            yield f"version {event.version}", event.model.artifact.sha256
+            yield f"the artifact of version {event.version}", place_of(event.model.artifact)
+            yield f"the format of version {event.version}", event.model.format
 
     def artifacts_of(self, event: Message) -> Iterable[ArtifactReference]:
         """Returns the artifact of a version."""

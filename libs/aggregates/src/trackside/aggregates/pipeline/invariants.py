@@ -5,25 +5,32 @@ schedule is fired before its time.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from trackside.aggregates.pipeline.messages import (
+    DefinePipeline,
     PipelineDefined,
     PipelineRetired,
+    RetirePipeline,
     RunCancelled,
     RunNumbered,
+    RunPipeline,
     run_id,
 )
 from trackside.aggregates.pipeline.schedule_messages import (
+    ScheduleArmed,
     ScheduleCreated,
     ScheduleDeleted,
     ScheduleFired,
     SchedulePaused,
     ScheduleResumed,
+    ScheduleSpec,
     ScheduleUpdated,
 )
 from trackside.contracts.message import Message, Record
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.domain.pipelines.compiling import digest
 
 
 class PipelineInvariants(AggregateInvariants):
@@ -41,10 +48,19 @@ class PipelineInvariants(AggregateInvariants):
         self.alone: set[str] = set()
         self.fires: dict[str, int] = {}
         self.open: set[str] = set()
+        self.changes = 0
+        self.specs: dict[str, ScheduleSpec] = {}
+        self.unarmed: set[str] = set()
+        self.promised: set[str] = set()
         self.take(record.message, record)
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the pipeline."""
+        change = getattr(event, "change", None)
+        if change is not None:
+            self.changes += 1
+            self.findings.compare(record, "the change", change, self.changes)
+        self._note_schedule(event)
         match event:
             case PipelineDefined():
                 self._defined(event, record)
@@ -69,6 +85,43 @@ class PipelineInvariants(AggregateInvariants):
                     self.findings.illegal(record, f"there is no schedule {event.name}")
                 if isinstance(event, ScheduleDeleted):
                     self.fires.pop(event.name, None)
+
+    def ignored(self, event: Message) -> str:
+        """Returns that an event without effect is of a schedule that there never was, or comes later."""
+        change, fire = getattr(event, "change", 0), getattr(event, "fire", 0)
+        name = getattr(event, "name", "")
+        if change > self.changes + 1 or fire > self.fires.get(name, fire) + 1:
+            return f"it comes after {self.changes} changes"
+        unarmed = name not in self.specs or name in self.unarmed
+        return f"schedule {name} has no time" if isinstance(event, ScheduleArmed) and unarmed else ""
+
+    def accepted_alone(self, command: Any) -> str:
+        """Returns that a run was asked for, or that the pipeline is not retired."""
+        if isinstance(command, RunPipeline):
+            return "there is no such run"
+        return (
+            "the pipeline is not retired" if isinstance(command, RetirePipeline) and not self.retired else ""
+        )
+
+    def unfinished(self) -> str:
+        """Returns that a schedule has no time."""
+        if self.promised:
+            return f"run {min(self.promised)} was asked for by a schedule, and has no number"
+        waiting = sorted(self.unarmed & self.fires.keys())
+        return f"schedule {waiting[0]} has no next time" if waiting else ""
+
+    def _note_schedule(self, event: Message) -> None:
+        match event:
+            case ScheduleCreated() | ScheduleUpdated():
+                self.specs[event.name] = event.schedule
+                if event.schedule.cron is not None:
+                    self.unarmed.add(event.name)
+            case SchedulePaused() | ScheduleDeleted() | ScheduleArmed():
+                self.unarmed.discard(event.name)
+            case ScheduleResumed():
+                spec = self.specs.get(event.name)
+                if spec is not None and spec.cron is not None:
+                    self.unarmed.add(event.name)
 
     def child_requested(self, child_id: str, record: Record) -> None:
         """Checks that it is the run whose turn it is, and that there is room for it."""
@@ -96,6 +149,10 @@ class PipelineInvariants(AggregateInvariants):
         if event.version != expected:
             message = f"this content is version {event.version}, expected {expected}"
             self.findings.add("INV-12", record, message)
+        self.findings.compare(record, "the digest", event.sha256, digest(event.pipeline))
+        command = self.command
+        if isinstance(command, DefinePipeline) and command.max_runs is None and self.max_runs:
+            self.findings.compare(record, "the limit of runs", event.max_runs, self.max_runs)
         if not known:
             self.digests.append(event.sha256)
         self.retired, self.max_runs = False, event.max_runs
@@ -110,11 +167,29 @@ class PipelineInvariants(AggregateInvariants):
             self.findings.illegal(record, f"there is no version {event.version}")
         if self.retired:
             self.findings.illegal(record, "the pipeline is retired")
+        self._check_schedule(event, record)
+        self.promised.discard(event.run)
         self.waiting.append(event.run)
         if event.schedule:
             self.schedule_of[event.run] = event.schedule
         if event.alone:
             self.alone.add(event.run)
+
+    def _check_schedule(self, event: RunNumbered, record: Record) -> None:
+        """Checks that a run has what its schedule says, and one of no schedule nothing of such."""
+        spec = self.specs.get(event.schedule)
+        alone = spec is not None and spec.overlap == "queue"
+        self.findings.compare(record, "alone", event.alone, alone)
+        if spec is None:
+            self.findings.compare(record, "a schedule", event.schedule, "")
+            self.findings.compare(record, "the schedules", event.schedules, [])
+            return
+        own = f"{self.stream_id}/{event.schedule}"
+        self.findings.compare(record, "its own schedule", own in event.schedules, True)
+        for name in ("overrides", "seed", "use_cache"):
+            self.findings.compare(record, name, getattr(event, name), getattr(spec, name))
+        if "${" not in str(spec.parameters) and "$ref" not in str(spec.parameters):
+            self.findings.compare(record, "the parameters", event.parameters, spec.parameters)
 
     def _fired(self, event: ScheduleFired, record: Record) -> None:
         self.findings.checked["INV-12"] += 1
@@ -126,6 +201,16 @@ class PipelineInvariants(AggregateInvariants):
         if event.due_ms is not None and record.append_time_ms < event.due_ms:
             self.findings.illegal(record, f"{event.name} is fired before its time, {event.due_ms}")
         self.fires[event.name] = event.fire
+        spec = self.specs.get(event.name)
+        if spec is not None and spec.cron is not None and event.due_ms is not None:
+            self.unarmed.add(event.name)
+        if event.run:
+            self.promised.add(event.run)
+        self.findings.compare(record, "a run", bool(event.run), not event.skipped)
+        if not event.skipped:
+            self.findings.compare(record, "a message", event.message, "")
+        if spec is not None and spec.on is None:
+            self.findings.compare(record, "a key", event.key + event.cause, "")
 
     def _cancelled(self, run: str, record: Record) -> None:
         if run not in self.waiting:

@@ -3,19 +3,23 @@
 And INV-10: rounds are consecutive, a stage ends once and in its order, a decision is made once for a round.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import ge, gt, le, lt
 from typing import Any
 
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
-from trackside.aggregates.rounds.job_spec import DeploySpec
+from trackside.aggregates.rounds.job_spec import DeploySpec, JobSpec
 from trackside.aggregates.rounds.messages import Range
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.artifacts import ArtifactReference, place_of
 from trackside.contracts.message import Record
+from trackside.contracts.parts import Part
+from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.domain.invariants import AggregateInvariants, CheckedTask, check_needs
 
+_HOLDS: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 STAGES = ("train", "eval", "deploy")
 SAMPLES, LIVE = "INV-23", "INV-24"
 
@@ -41,6 +45,18 @@ class RoundsInvariants(AggregateInvariants):
         self.was_live = {event.initial.artifact.sha256}
         self.trained = ""
         self.deleted = False
+        self.job: JobSpec = event.job
+        self.last: messages.StageEnded | None = None
+        self.version: messages.ModelTrained | None = None
+        self.went_live = False
+        self.evaluations = 0
+        self.why = ""
+        self.format = event.initial.format
+        self.conditions: list[tuple[str, str, float]] = []
+        self.gated = False
+        self.triggered: dict[str, bool] = {}
+        self.copied_to: set[str] = set()
+        self._note_urls(event.job.deploy)
 
     def take(self, event: Any, record: Record) -> None:
         """Checks an event of the job after its first one."""
@@ -48,9 +64,16 @@ class RoundsInvariants(AggregateInvariants):
             case messages.SamplesAssigned():
                 self._assigned(event, record)
             case messages.TriggerEvaluated():
+                self._evaluated(event, record)
                 if event.fired and event.stage == "train":
                     self._fired(record)
+            case messages.SampleManifestWritten():
+                self._written(event, record)
+            case messages.ModelTrained():
+                self._trained(event, record)
             case messages.IncrementalJobUpdated():
+                self.job = event.job
+                self._note_urls(event.job.deploy)
                 self.unconfirmed &= _targets(event.job.deploy)
                 if event.job.dataset.name != self.dataset:
                     self.dataset = event.job.dataset.name
@@ -70,9 +93,43 @@ class RoundsInvariants(AggregateInvariants):
             case _:
                 self._take_deploy(event, record)
 
+    def ignored(self, event: Any) -> str:
+        """Returns that an event without effect is of a round or an update that comes later."""
+        begins = isinstance(event, messages.TriggerEvaluated | messages.RoundStarted | messages.StageBlocked)
+        number = getattr(event, "round", getattr(event, "number", 0)) or 0
+        if number > self.round + begins or (getattr(event, "update", 0) or 0) > self.updates + 1:
+            return f"it is of a round after {self.round}"
+        waits = isinstance(event, messages.StageEnded) and event.stage not in self.ended
+        waits = waits or (isinstance(event, messages.RoundEnded) and self.train is not None)
+        waits = waits and number == self.round and not self.deleted
+        return f"round {self.round} waits for it" if waits else ""
+
+    def unfinished(self) -> str:
+        """Returns that a round has not ended whose stages have, or that a task of a deleted job has not."""
+        if "deploy" in self.ended and self.train is not None:
+            return f"round {self.round} has not ended, and its stages have"
+        running = next((name for name, task in self.tasks.items() if not task.has_ended), "")
+        return f"the job is deleted, and task {running} has not ended" if self.deleted and running else ""
+
+    def repeated_by(self, event: Any) -> Iterable[tuple[str, str, object]]:
+        """Returns what it says of samples of its dataset, and of versions of models."""
+        if isinstance(event, messages.SamplesAssigned):
+            yield self.dataset, f"sample {event.end}", (event.size_bytes, event.sha256, event.metrics)
+        for name in ("base", "model", "initial", "initial_eval"):
+            model = getattr(event, name, None)
+            if isinstance(model, deploys.RoundModel):
+                yield model.model, f"the artifact of version {model.version}", place_of(model.artifact)
+                yield model.model, f"the format of version {model.version}", model.format
+        if isinstance(event, messages.IncrementalJobCreated | messages.IncrementalJobUpdated):
+            yield event.job.dataset.name, "its place", (event.dataset.url, event.dataset.format)
+        if isinstance(event, deploys.ModelDeployed):
+            yield event.model, f"version {event.version}", event.sha256
+
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Takes in that a service begins: it is asked for the model of the current update."""
         part = event.part
+        if part is None or part.kind != "serve":
+            check_needs(event, self._needs_of(part), record, self.findings)
         if part is not None and part.kind == "serve" and self.update is not None:
             self.unconfirmed.add(f"serve.{part.name}.{part.number}")
 
@@ -80,7 +137,107 @@ class RoundsInvariants(AggregateInvariants):
         """Returns the models of other streams that an event names."""
         if isinstance(event, messages.RoundStarted):
             return (event.base.artifact,)
-        return ()
+        return (event.version.artifact,) if isinstance(event, messages.ModelTrained) else ()
+
+    def _note_urls(self, deploy: DeploySpec) -> None:
+        self.gated = self.gated or deploy.gate is not None
+        self.conditions += _conditions(deploy.model_dump(mode="json").get("trigger"))
+        if deploy.copy_to is not None:
+            self.copied_to.add(deploy.copy_to.url)
+
+    def _needs_of(self, part: Part | None) -> Needs:
+        """Returns what a task asks for: that of a stage is as the job says, others have nothing special."""
+        stages = {"train": self.job.train, "eval": self.job.eval}
+        found = stages.get(part.name) if part is not None and part.kind == "round" else None
+        return Needs() if found is None else found.needs
+
+    def _results(self, *parts: str) -> list[Any]:
+        """Returns what the tasks of a stage of this round have returned."""
+        begin = ".".join((self.stream_id, f"r{self.round}", *parts)) + "."
+        return [task.result for name, task in self.tasks.items() if name.startswith(begin)]
+
+    def _evaluated(self, event: messages.TriggerEvaluated, record: Record) -> None:
+        self.evaluations += 1
+        self.findings.compare(record, "the evaluation", event.evaluation, self.evaluations)
+        if event.fired and not event.command_id:
+            self.findings.compare(record, "the result", event.result, True)
+        elif not event.fired and event.stage in self.triggered:
+            self.findings.compare(record, "the result", event.result, not self.triggered[event.stage])
+        self.triggered[event.stage] = event.result and not event.fired
+        if event.due_ms is not None and event.evaluated_ms < event.due_ms:
+            self.findings.differs(record, "its time", event.evaluated_ms, f"at least {event.due_ms}")
+
+    def _written(self, event: messages.SampleManifestWritten, record: Record) -> None:
+        names = ("url", "sha256", "size_bytes", "lines")
+        said = {name: getattr(event, name) for name in names}
+        results = [
+            {name: result.get(name) for name in names}
+            for result in self._results(f"{event.stage}-samples")
+            if result is not None
+        ]
+        if said not in results:
+            self.findings.differs(record, "a manifest", said, results)
+
+    def _trained(self, event: messages.ModelTrained, record: Record) -> None:
+        self.version, version = event, event.version
+        self.findings.compare(record, "the format", version.format, self.format)
+        child = f"{self.stream_id}.r{self.round}."
+        own = version.stream == self.stream_id or version.stream.startswith(child)
+        self.findings.compare(record, "a stream of the job", own, True)
+        self.findings.compare(record, "the round", event.round, self.round)
+        self.findings.compare(record, "the model", event.model, self.job.model)
+        if version.stream == self.stream_id:
+            task, name = self.tasks.get(version.task), f"{version.stream}/{version.task}/"
+            self.findings.compare(record, "a task that has ended", task is not None and task.has_ended, True)
+            self.findings.compare(record, "the source", version.artifact.source.startswith(name), True)
+            if task is not None:
+                self.findings.compare(record, "the attempt", version.attempt, task.attempt)
+
+    def _check_stage(self, event: messages.StageEnded, record: Record) -> None:
+        """Checks what a stage has found: train its model, eval the results of its task."""
+        if event.stage == "train" and event.model is not None and self.version is not None:
+            version = self.version.version
+            said = (event.model.model, event.model.artifact.sha256)
+            trained = (self.version.model, version.artifact.sha256)
+            self.findings.compare(record, "the model", said, trained)
+        elif event.stage != "train":
+            self.findings.compare(record, "a model", event.model, None)
+        results = self._results("eval")
+        if event.stage == "eval" and results and event.status.value == "Completed":
+            if event.metrics not in results:
+                self.findings.differs(record, "the metrics", event.metrics, results)
+        elif event.stage != "eval":
+            self.findings.compare(record, "metrics", event.metrics, {})
+        if event.status.value == "Completed" and event.stage != "deploy":
+            self.findings.compare(record, "a reason", event.reason + event.message, "")
+        if event.stage == "deploy" and event.status.value == "Completed":
+            self.findings.compare(record, "a decision before", self.decided is not None, True)
+
+    def _check_decision(self, event: deploys.DeployDecided, record: Record) -> None:
+        """Checks that a decision is about what the evaluation of its round has found."""
+        self.why = event.reason
+        self.findings.compare(record, "the round", event.round, self.round)
+        metrics = self.last.metrics if self.last is not None else {}
+        for name in ("trained", "deployed"):
+            self.findings.compare(record, name, getattr(event, name), metrics.get(name, {}))
+        for name, delta in event.deltas.items():
+            metric = name.removesuffix("_delta")
+            ours, theirs = event.trained.get(metric), event.deployed.get(metric)
+            if isinstance(ours, int | float) and isinstance(theirs, int | float):
+                self.findings.compare(record, name, delta, ours - theirs)
+        if not (self.gated and event.deploy):
+            self.findings.compare(record, "an approval", event.approval, False)
+        known = {**event.trained, **event.deltas}
+        for condition in event.conditions:
+            said = (condition.metric, condition.operator, condition.threshold)
+            if said not in self.conditions:
+                self.findings.differs(record, "a condition", said, self.conditions)
+            if condition.metric in known:
+                self.findings.compare(record, "a value", condition.value, known[condition.metric])
+            value, holds = condition.value, _HOLDS.get(condition.operator)
+            if isinstance(value, float) and holds is not None and abs(value - condition.threshold) > 1e-5:
+                expected = holds(value, condition.threshold)
+                self.findings.compare(record, "a condition", condition.holds, expected)
 
     def _assigned(self, event: messages.SamplesAssigned, record: Record) -> None:
         self.findings.checked[SAMPLES] += 1
@@ -100,6 +257,7 @@ class RoundsInvariants(AggregateInvariants):
         self.train = (self.used, self.assigned)
         self.used = self.assigned
         self.ended, self.decided, self.approved, self.trained = set(), None, True, ""
+        self.last, self.version, self.went_live = None, None, False
 
     def _started(self, event: messages.RoundStarted, record: Record) -> None:
         self.findings.checked[SAMPLES] += 1
@@ -116,7 +274,9 @@ class RoundsInvariants(AggregateInvariants):
         missing = [stage for stage in before if stage not in self.ended]
         if missing:
             self.findings.illegal(record, f"{event.stage} ends before {missing[0]}")
+        self._check_stage(event, record)
         self.ended.add(event.stage)
+        self.last = event
         if event.model is not None:
             self.trained = event.model.artifact.sha256
 
@@ -130,6 +290,12 @@ class RoundsInvariants(AggregateInvariants):
         if event.released is not None and self.train is not None:
             self.used = event.released[0]
         self.train = None
+        if self.last is not None:
+            self.findings.compare(record, "the stage", event.stage, self.last.stage)
+            reasons = {self.last.reason, self.last.message, self.why, "rejected"}
+            if event.reason not in reasons:
+                self.findings.differs(record, "the reason", event.reason, reasons)
+        self.findings.compare(record, "deployed", event.deployed, self.went_live)
 
     def _take_deploy(self, event: Any, record: Record) -> None:
         match event:
@@ -138,6 +304,7 @@ class RoundsInvariants(AggregateInvariants):
                     self.findings.illegal(
                         record, f"the deployment of round {event.round} can't be decided now"
                     )
+                self._check_decision(event, record)
                 self.decided, self.approved = event.deploy, not event.approval
             case deploys.DeployApproved():
                 self.approved = True
@@ -172,6 +339,9 @@ class RoundsInvariants(AggregateInvariants):
     def _confirmed(self, event: deploys.ModelCopied | deploys.ModelUpdateConfirmed, record: Record) -> None:
         self.findings.checked[LIVE] += 1
         update = self.update
+        url = event.url if isinstance(event, deploys.ModelCopied) and event.target == "copy" else None
+        if url is not None and url not in self.copied_to:
+            self.findings.differs(record, "the URL", url, sorted(self.copied_to))
         if update is None or event.update != update.update or event.target not in self.unconfirmed:
             self.findings.add(LIVE, record, f"{event.target} confirms an update that it was not asked for")
         elif event.sha256 != update.model.artifact.sha256:
@@ -186,8 +356,19 @@ class RoundsInvariants(AggregateInvariants):
         if self.unconfirmed:
             names = ", ".join(sorted(self.unconfirmed))
             self.findings.add(LIVE, record, f"a model is live that {names} has not confirmed")
+        if update is not None and update.cause == "round" and update.round == self.round:
+            self.went_live = True
         self.was_live.add(event.sha256)
         self.update = None
+
+
+def _conditions(trigger: Any) -> list[tuple[str, str, float]]:
+    """Returns the conditions of a trigger, also those within others: metrics, operators and thresholds."""
+    if not isinstance(trigger, dict):
+        return []
+    if trigger.get("type") == "condition":
+        return [(trigger["metric"], trigger["operator"], trigger["threshold"])]
+    return [each for inner in trigger.get("triggers", ()) for each in _conditions(inner)]
 
 
 def _targets(deploy: DeploySpec) -> set[str]:

@@ -1,9 +1,12 @@
 """INV-11 and INV-10 of runs: no step before those that it needs, none twice, an end with nothing open."""
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
+from trackside.aggregates.run import agreement
 from trackside.aggregates.run.messages import (
+    ArchiveRun,
+    PausePipelineRun,
     RunAbortRequested,
     RunArchived,
     RunEnded,
@@ -14,6 +17,8 @@ from trackside.aggregates.run.messages import (
     RunStatus,
     RunTimeLimitReached,
     RunUpdated,
+    StartPipelineRun,
+    UpdatePipelineRun,
 )
 from trackside.aggregates.run.step_messages import (
     FAILURES,
@@ -24,15 +29,16 @@ from trackside.aggregates.run.step_messages import (
     StepEnded,
     StepExpanded,
     StepReady,
+    StepRepeated,
     StepResolved,
     StepSkipped,
     StepState,
 )
-from trackside.contracts.message import Message, Record
+from trackside.contracts.message import Json, Message, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
-from trackside.domain.pipelines.compiling import needed
+from trackside.domain.pipelines.compiling import digest, needed
 from trackside.domain.pipelines.definition import CACHE, GATE, STEP, TASK, action_after, kind_of
 
 _GATE_ENDS = {
@@ -63,15 +69,23 @@ class RunInvariants(AggregateInvariants):
         self.checks: set[str] = set()
         self.room = self.pipeline.concurrency
         self.revival = 0
-        self.over = self.paused = self.stopping = False
+        self.over = self.paused = self.stopping = self.archived = False
+        self.changes = 0
+        self.priority: int | None = None
+        self.generations: dict[str, int] = {}
+        self.values: dict[str, Json] = {}
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the run after its first one."""
         if self.over and not isinstance(event, RunRevived | RunArchived):
             self.findings.illegal(record, "the run is over")
+        self._check_generation(event, record)
         match event:
             case StepReady():
                 self._ready(event, record)
+            case StepRepeated():
+                index = len(self.items.get(event.step, {}))
+                agreement.check_repeated(self.steps[event.step], index, event, record, self.findings)
             case StepResolved() | StepExpanded() | GateOpened():
                 self._once(event, record)
             case GateDecided():
@@ -79,15 +93,28 @@ class RunInvariants(AggregateInvariants):
             case StepSkipped() | StepEnded() | StepCacheHit():
                 self._ended(event, record)
             case RunPaused() | RunResumed():
+                self._changed(event.change, record)
                 self.paused = isinstance(event, RunPaused)
             case RunUpdated():
+                self._changed(event.change, record)
                 self.room = event.concurrency or self.room
+                self.priority = self.priority if event.priority is None else event.priority
+            case RunArchived():
+                self.archived = True
             case RunAbortRequested() | RunTimeLimitReached():
                 self.stopping = True
             case RunRevived():
                 self._revived(event, record)
             case RunEnded():
                 self._run_ended(event, record)
+
+    def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
+        """Returns the status that it ends with."""
+        return [("its end", event.status.value)] if isinstance(event, RunEnded) else ()
+
+    def unfinished(self) -> str:
+        """Returns that it has not ended, unless it has."""
+        return "" if self.over else "the run has not ended"
 
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that the step of a task is ready."""
@@ -96,6 +123,9 @@ class RunInvariants(AggregateInvariants):
             self._check_begun(part.name, event.task_id, record)
             return
         name, index = (part.name, part.number) if part is not None and part.kind == STEP else ("", 0)
+        if name in self.steps:
+            values, step = self.values.get(name, {}), self.steps[name]
+            agreement.check_task(self.pipeline, step, values, self.priority, event, record, self.findings)
         self._begun(name, index, event.task_id, record)
 
     def child_requested(self, child_id: str, record: Record) -> None:
@@ -128,6 +158,9 @@ class RunInvariants(AggregateInvariants):
             self.findings.add("INV-11", record, f"{item_id} begins, and its step is not ready")
         if self.over or self.paused or self.stopping:
             self.findings.illegal(record, "the run begins nothing")
+        step = self.steps.get(name)
+        if step is not None and agreement.needs_values(step) and (name, "StepResolved") not in self.said:
+            self.findings.add("INV-11", record, f"{item_id} begins, and its references were not resolved")
         if index in self.items.setdefault(name, {}):
             self.findings.add("INV-11", record, f"item {index} of step {name} begins a second time")
         self.begun.add(name)
@@ -142,6 +175,7 @@ class RunInvariants(AggregateInvariants):
         if self.paused or self.stopping:
             self.findings.illegal(record, "the run begins nothing")
         self.ready.add(event.step)
+        agreement.check_ready(self.steps[event.step], event, record, self.findings)
         needs = self.steps[event.step].needs
         unmet = [name for name in needs.all if not self._succeeded(name)]
         unmet += [name for name in needs.all_ended if name not in self.ended]
@@ -160,10 +194,18 @@ class RunInvariants(AggregateInvariants):
         self.said.add(said)
         if isinstance(event, GateOpened):
             self.gates[event.step] = ""
+            agreement.check_gate(self.steps[event.step], event, record, self.findings)
+        elif isinstance(event, StepResolved):
+            self.values[event.step] = event.values
+            agreement.check_resolved(self.steps[event.step], event, record, self.findings)
+        elif (found := agreement.references(self.steps[event.step].each)) and len(found) == 1:
+            items = self.values.get(event.step, {}).get(agreement.text_of(found[0]), event.items)
+            self.findings.compare(record, "the items", event.items, items)
 
     def _decided(self, event: GateDecided, record: Record) -> None:
         if self.gates.get(event.step) != "":
             self.findings.add("INV-11", record, f"gate {event.step} is not open, or was decided")
+        agreement.check_decided(event, record, self.findings)
         self.gates[event.step] = event.decision
 
     def _succeeded(self, name: str) -> bool:
@@ -178,6 +220,7 @@ class RunInvariants(AggregateInvariants):
         if name in self.ended:
             self.findings.add("INV-11", record, f"step {name} ends a second time")
         if isinstance(event, StepSkipped):
+            agreement.check_skipped(self.steps[name], event, record, self.findings)
             self.ended[name] = StepState.OMITTED if event.by == "upstream" else StepState.SKIPPED
             if name in self.begun:
                 self.findings.add("INV-11", record, f"step {name} is skipped, and has begun")
@@ -191,6 +234,7 @@ class RunInvariants(AggregateInvariants):
     def _check_end(self, event: StepEnded, record: Record) -> None:
         """Checks that a step ends after its tasks, children or gate, and as these did."""
         name, status = event.step, event.status
+        agreement.check_end(self.steps[name], len(self.items.get(name, {})), event, record, self.findings)
         going = [item for item, (step, _) in self.open.items() if step == name]
         if going:
             message = f"step {name} ends with {len(going)} tasks or children that go on"
@@ -217,7 +261,9 @@ class RunInvariants(AggregateInvariants):
             self.findings.illegal(record, f"it was revived {self.revival} times")
         self.revival = event.revival
         self.over = self.paused = self.stopping = False
+        self._check_patch(event, record)
         self.steps |= {step.name: step for step in event.steps}
+        self.generations |= dict.fromkeys(event.reset, event.revival)
         for name in event.reset:
             self.ended.pop(name, None)
             self.ready.discard(name)
@@ -253,3 +299,53 @@ class RunInvariants(AggregateInvariants):
                 "INV-11", record, "the run succeeds, and was stopped, or a step of it has failed"
             )
         self.over = True
+        unknown = [name for name in event.causes if name not in failed]
+        self.findings.compare(record, "causes that did not fail", unknown, [])
+        if not self.pipeline.outputs:
+            self.findings.compare(record, "the outputs", event.outputs, {})
+            self.findings.compare(record, "the models", event.models, [])
+
+    def _changed(self, change: int, record: Record) -> None:
+        self.changes += 1
+        self.findings.compare(record, "the change", change, self.changes)
+
+    def _check_generation(self, event: Message, record: Record) -> None:
+        """Checks that an event is of the generation in which its step is."""
+        generation, step = getattr(event, "generation", None), getattr(event, "step", "")
+        if generation is not None:
+            self.findings.compare(record, "the generation", generation, self.generations.get(step, 0))
+
+    def _check_patch(self, event: RunRevived, record: Record) -> None:
+        """Checks that a step has changed only where the patch says so."""
+        for step in event.steps:
+            before, after = agreement.plain(self.steps[step.name]), agreement.plain(step)
+            patch = event.patch.get(step.name)
+            given = set() if patch is None else {*patch.model_dump(mode="json", exclude_none=True), "needs"}
+            said = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+            self.findings.compare(record, f"changes of {step.name} without a patch", sorted(said - given), [])
+
+    def begun_by(self, command: Any, record: Record) -> None:
+        """Checks the digest of the definition as it was given, and the parameters that were."""
+        started = cast(RunStarted, record.message)
+        if isinstance(command, StartPipelineRun):
+            self.findings.compare(record, "the digest", started.sha256, digest(command.pipeline))
+            given = {name: started.parameters.get(name) for name in command.parameters}
+            self.findings.compare(record, "the parameters", given, command.parameters)
+
+    def accepted_alone(self, command: Any) -> str:
+        """Returns that the run is not paused, archived or changed as a command asks."""
+        match command:
+            case PausePipelineRun() if not (self.paused or self.stopping):
+                return "the run is not paused"
+            case ArchiveRun() if not self.archived:
+                return "the run is not archived"
+            case UpdatePipelineRun():
+                return "the run has no such change"
+        return ""
+
+    def ignored(self, event: Message) -> str:
+        """Returns that a change without effect is one that comes later."""
+        if isinstance(event, RunPaused | RunResumed | RunUpdated) and event.change > self.changes + 1:
+            return f"it comes after {self.changes} changes"
+        waits = isinstance(event, RunArchived) and bool(event.command_id) and event.due_ms is not None
+        return "it is of a command, and has a time" if waits else ""

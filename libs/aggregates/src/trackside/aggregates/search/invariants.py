@@ -1,6 +1,6 @@
 """INV-12 and INV-10 of searches: limits, the order of trials, and legal transitions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from trackside.aggregates.search import agreement
@@ -63,6 +63,7 @@ class SearchInvariants(AggregateInvariants):
         super().__init__(record, tasks, findings)
         started = cast(SearchStarted, record.message)
         self.spec = started.search
+        self.is_child = parse_cause(started.command_id) is not None
         seed = agreement.default_seed(self.stream_id) if self.spec.seed is None else self.spec.seed
         findings.compare(record, "the seed", started.seed, seed)
         self.started_ms = record.append_time_ms
@@ -154,8 +155,8 @@ class SearchInvariants(AggregateInvariants):
         if self.newest is not None:
             self.findings.compare(record, "the parameters", event.parameters, self.newest.parameters)
 
-    def ignored(self, event: Message, record: Record) -> None:
-        """Checks that an event without effect is not of a trial, or a change, that comes later."""
+    def ignored(self, event: Message) -> str:
+        """Returns that an event without effect is of a trial, or a change, that comes later."""
         match event:
             case TrialSuggested():
                 early = event.trial > self.suggested
@@ -165,10 +166,17 @@ class SearchInvariants(AggregateInvariants):
                 early = event.change > self.changes + 1
             case _:
                 early = False
-        if early:
-            self.findings.leave_open(
-                "INV-12", record, f"it has no effect, and comes after {self.suggested} trials"
-            )
+        return f"it comes after {self.suggested} trials and {self.changes} changes" if early else ""
+
+    def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
+        """Returns the values of its trials, how many they are, and the status that it ends with."""
+        if self.is_child and isinstance(event, TrialSuggested):
+            yield f"the parameters of trial {event.trial}", event.parameters
+        elif self.is_child and isinstance(event, TrialEnded) and event.value is not None:
+            yield f"the value of trial {event.trial}", event.value
+        elif isinstance(event, SearchEnded):
+            yield "its end", event.status.value
+            yield "its number of trials", event.trials
 
     def unfinished(self) -> str:
         """Returns that it has not ended, unless it has."""

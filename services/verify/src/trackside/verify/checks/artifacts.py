@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved, artifact_source
+from trackside.contracts.artifacts import STORED, ArtifactReference, ArtifactSaved, artifact_source
 from trackside.contracts.message import Record
 from trackside.domain.findings import Findings, RecordPosition, position_of
 
@@ -21,7 +21,9 @@ class ArtifactChecks:
         self._saved[source] = _digest(event.sha256)
 
     def named(self, reference: ArtifactReference, record: Record) -> None:
-        """Takes in that an event names an artifact; one from outside has no source, and isn't checked."""
+        """Takes in that an event names an artifact; one from outside has no source, and isn't compared."""
+        if reference.uri.startswith(STORED):
+            self.findings.compare(record, "a URI", reference.uri, STORED + reference.sha256)
         if reference.source:
             self._named.append((reference.source, _digest(reference.sha256), position_of(record)))
 

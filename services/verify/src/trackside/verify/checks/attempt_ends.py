@@ -47,5 +47,5 @@ def check_saved(event: ArtifactSaved, record: Record, findings: Findings) -> Non
     """Checks that the URI of an artifact in the store has its digest, and that a checkpoint has a step."""
     if event.uri.startswith(STORED):
         findings.compare(record, "the digest", event.sha256, event.uri.removeprefix(STORED))
-    if event.kind == CHECKPOINT and event.step is None:
-        findings.differs(record, "the step", None, "a number")
+    if (event.kind == CHECKPOINT) is (event.step is None):
+        findings.differs(record, "the step", event.step, "a number, if it is a checkpoint")

@@ -1,31 +1,41 @@
 """INV-26 of commands: what a command leads to says what the command has said.
 
-An event of the decision that accepts a command, and the command, often have a field of one name: these are
-equal, also within a definition that the event has as a whole. What a command leaves to the service, such as a
-seed, isn't compared.
+An event of the decision that accepts a command, and the command, often have a field of one name and type:
+these are equal, also within a definition that the event has as a whole. What a command leaves to the service,
+such as a seed, isn't compared.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import command_of
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Command, Message, Record
+from trackside.contracts.message import Command, Envelope, Message, Record
 from trackside.domain.findings import Findings
 
-NOT_REPEATED = frozenset(
+NOT_REPEATED = frozenset({"RunStarted.parameters", "RunRevived.indexes"})
+"""The fields that have the name and the type of one of the command, and also what that leaves out."""
+IN_PART: Mapping[str, tuple[str, ...]] = {
+    "RunStarted.pipeline": ("parameters", "defaults", "concurrency", "keep_days")
+}
+"""The definitions that are compiled, with the fields that stay as the command has them."""
+MAY_BE_NONE = frozenset(
     {
-        "RunStarted.pipeline",  # compiled
-        "RunStarted.parameters",  # with defaults
-        "IncrementalJobCreated.dataset",  # where it is
-        "IncrementalJobUpdated.dataset",
+        "RunStarted.origin",
+        "RunStarted.copy_of",
+        "RunUpdated.timeout_s",
+        "RunUpdated.concurrency",
+        "RunUpdated.priority",
+        "StepAbortRequested.index",
     }
 )
-"""The fields that have the name of one of the command, and say something else."""
+"""The fields that have nothing if their command has: others have what was before, or a default."""
 
 
 @dataclass(slots=True)
@@ -47,10 +57,32 @@ class CommandEffectChecks:
         elif type(event) is CommandAccepted or type(event) is CommandRefused:
             received = self._received.get(envelope.stream, {}).pop(event.source, None)
             self._answered(event, received, record)
+        elif (command_id := getattr(event, "command_id", "")) and not self._accepts(envelope, command_id):
+            message = (
+                f"{type(event).__name__} is of command {command_id}, and not in the decision that accepts it"
+            )
+            self.findings.add("INV-26", record, message)
         elif envelope.decision_id and (found := self._accepted.get(envelope.stream)) is not None:
             decision, command_id, command = found
             if decision == envelope.decision_id:
                 self._compare(event, command_id, command, record)
+
+    def command_of(self, record: Record) -> Command | None:
+        """Returns the command that the decision of an event accepts."""
+        found = self._accepted.get(record.envelope.stream)
+        return found[2] if found is not None and found[0] == record.envelope.decision_id else None
+
+    def newest(self, stream: str) -> Command | None:
+        """Returns the command of a stream that was accepted last, if its body is known."""
+        found = self._accepted.get(stream)
+        return None if found is None else found[2]
+
+    def _accepts(self, envelope: Envelope, command_id: str) -> bool:
+        """Returns whether the decision of an event accepts a command; unless it names no cause."""
+        if not envelope.causation_id:
+            return True
+        found = self._accepted.get(envelope.stream)
+        return found is not None and found[:2] == (envelope.decision_id, command_id)
 
     def _check_problems(self, event: CommandReceived, record: Record) -> None:
         first = event.problems[0] if event.problems else event.problem
@@ -106,10 +138,18 @@ def _shared(event: Message, command: Command) -> list[tuple[str, Any, Any]]:
     """Returns the fields that both have: what they are called, the event's value, and the command's."""
     name, found = type(event).__name__, []
     said = {each: _plain(getattr(command, each)) for each in type(command).model_fields}
+    alike = _alike(type(event), type(command))
     for each in type(event).model_fields:
         value, path = getattr(event, each), f"{name}.{each}"
-        if said.get(each) is not None:
-            found.append((path, _plain(value), said[each]))
+        given = getattr(command, each, None)
+        if path in IN_PART and isinstance(value, BaseModel) and isinstance(given, BaseModel):
+            found += [
+                (f"{path}.{inner}", _plain(getattr(value, inner)), _plain(getattr(given, inner)))
+                for inner in IN_PART[path]
+            ]
+        elif each in said:
+            if each in alike and (said[each] is not None or path in MAY_BE_NONE):
+                found.append((path, _plain(value), said[each]))
         elif (
             isinstance(value, BaseModel)
             and type(value).model_fields.keys() <= type(command).model_fields.keys()
@@ -120,6 +160,27 @@ def _shared(event: Message, command: Command) -> list[tuple[str, Any, Any]]:
                 if inner != "direction" or not said.get("objectives")  # then it is that of the first one
             ]
     return [each for each in found if each[0] not in NOT_REPEATED]
+
+
+@cache
+def _alike(event: type[Message], command: type[Command]) -> frozenset[str]:
+    """Returns the fields of an event that a command has with the same type; others only have its name."""
+    ours, theirs = event.model_fields, command.model_fields
+    return frozenset(name for name in ours.keys() & theirs.keys() if _type(ours[name]) == _type(theirs[name]))
+
+
+def _type(field: Any) -> Any:
+    """Returns the type of a field or of an annotation, without limits, None and the types of mappings."""
+    annotation = getattr(field, "annotation", field)
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(inner[0])
+    if origin in (Union, UnionType):
+        kinds = frozenset(_type(each) for each in inner if each is not NoneType)
+        return next(iter(kinds)) if len(kinds) == 1 else kinds
+    if origin is list:
+        return list, _type(inner[0])
+    return annotation if origin in (None, Literal) else origin
 
 
 def _plain(value: Any) -> Any:

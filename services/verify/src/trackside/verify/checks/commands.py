@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Record
@@ -10,15 +11,17 @@ from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import cause_of
 from trackside.verify.checks.publications import PublicationChecks, text_of
 
+KeyT = TypeVar("KeyT")
 CommandEvent = CommandReceived | CommandAccepted | CommandRefused
 
 
 @dataclass(slots=True)
 class CommandHistory:
-    """The publications of one stream: those without an answer, and the newest with one."""
+    """The publications of one stream: those without an answer, and the newest with one; what was accepted."""
 
     open: dict[Source, RecordPosition] = field(default_factory=dict)
     answered: dict[Source, None] = field(default_factory=dict)
+    accepted: dict[str, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -29,12 +32,16 @@ class CommandChecks:
     publications: PublicationChecks
     published: dict[Source, RecordPosition] = field(default_factory=dict)
 
-    def take(self, history: CommandHistory, event: CommandEvent, record: Record) -> None:
-        """Checks one event."""
+    def take(self, history: CommandHistory, event: CommandEvent, record: Record) -> bool:
+        """Checks one event; returns whether it accepts a command of which no publication was accepted."""
         if isinstance(event, CommandReceived):
             self._received(history, event, record)
-        else:
-            self._answered(history, event, record)
+            return False
+        self._answered(history, event, record)
+        if isinstance(event, CommandRefused) or event.command_id in history.accepted:
+            return False
+        _remember(history.accepted, event.command_id)
+        return True
 
     def finish(self, histories: Iterable[CommandHistory], forgotten: Container[str] = ()) -> None:
         """Adds what is missing so far: however long a dispatcher was away, it goes on where it stopped."""
@@ -69,6 +76,10 @@ class CommandChecks:
         elif cause not in ("", cause_of(received.stream, received.offset)):
             message = f"its cause is {cause}, and {name} was received at offset {received.offset}"
             self.findings.add("INV-18", record, message)
-        history.answered[event.source] = None
-        if len(history.answered) > REMEMBERED:
-            del history.answered[next(iter(history.answered))]
+        _remember(history.answered, event.source)
+
+
+def _remember(newest: dict[KeyT, None], key: KeyT) -> None:
+    newest[key] = None
+    if len(newest) > REMEMBERED:
+        del newest[next(iter(newest))]

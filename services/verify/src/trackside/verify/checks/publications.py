@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandReceived, Source
 from trackside.contracts.ingress import Arrival, digest_of
-from trackside.contracts.message import Record
+from trackside.contracts.message import Json, Record
 from trackside.contracts.signing import KEY_ID
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.findings import Findings, RecordPosition, position_of
@@ -57,8 +57,8 @@ class PublicationChecks:
     _published: dict[tuple[int, int], CommandRecord] = field(default_factory=dict)
     _missing: list[tuple[Source, RecordPosition]] = field(default_factory=list)
     _dead_letters: list[tuple[Source, RecordPosition]] = field(default_factory=list)
-    _asked: dict[str, str] = field(default_factory=dict)
-    _sent: list[tuple[str, str, RecordPosition]] = field(default_factory=list)
+    _asked: dict[str, tuple[str, Json | None]] = field(default_factory=dict)
+    _sent: list[tuple[str, str, Json | None, RecordPosition]] = field(default_factory=list)
 
     def note(self, source: Source, published: CommandRecord) -> None:
         """Adds a record of the commands topic."""
@@ -70,7 +70,8 @@ class PublicationChecks:
 
     def child_asked(self, event: ChildRequested | ChildStopRequested, record: Record) -> None:
         """Notes which stream an event asks to begin, or to stop."""
-        self._asked[f"{record.envelope.stream}@{record.offset}"] = event.child_id
+        body = event.body if isinstance(event, ChildRequested) else None
+        self._asked[f"{record.envelope.stream}@{record.offset}"] = event.child_id, body
 
     def received(self, event: CommandReceived, record: Record) -> bool:
         """Checks one CommandReceived; returns whether it may be the one of its record."""
@@ -104,11 +105,13 @@ class PublicationChecks:
                 self.findings.add(
                     "INV-8", place, f"{text_of(source)} is a dead letter, but was never published"
                 )
-        for command_id, stream, place in self._sent:
-            if self._asked.get(command_id, stream) != stream:
-                message = (
-                    f"command {command_id} was sent to stream {self._asked[command_id]}, not to this one"
-                )
+        for command_id, stream, body, place in self._sent:
+            child, asked = self._asked.get(command_id, (stream, None))
+            if child != stream:
+                message = f"command {command_id} was sent to stream {child}, not to this one"
+                self.findings.add("INV-8", place, message)
+            elif asked is not None and body is not None and asked != body:
+                message = f"command {command_id} was sent with another body than was asked for"
                 self.findings.add("INV-8", place, message)
 
     def _is_kept(self, source: Source) -> bool:
@@ -127,7 +130,7 @@ class PublicationChecks:
             return f"command {event.command_id} is not the one that {text_of(source)} asks for"
         if not _has_own_body(event):
             return f"the body of command {event.command_id} has another digest"
-        self._sent.append((event.command_id, record.envelope.stream, position_of(record)))
+        self._sent.append((event.command_id, record.envelope.stream, event.body, position_of(record)))
         return ""
 
 

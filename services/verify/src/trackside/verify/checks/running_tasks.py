@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
-from trackside.contracts.artifacts import CHECKPOINT, ArtifactSaved, ArtifactsForgotten, TaskResumed
+from trackside.contracts.artifacts import (
+    CHECKPOINT,
+    ArtifactSaved,
+    ArtifactsForgotten,
+    TaskResumed,
+    artifact_source,
+)
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Record
 from trackside.contracts.resources import Retry
@@ -45,11 +51,19 @@ def _problem(
     match event:
         case ArtifactSaved():
             check_saved(event, record, findings)
-            return _saved(task, event)
+            return _saved(task, event, record.envelope.stream)
         case TaskResumed():
             began = task.last_step is not None or task.has_final or task.resumed
             of_now = event.interrupts == task.interrupted and event.requests == task.taken and not task.idle
             task.resumed, task.last_step = True, event.step - 1
+            given = event.checkpoint
+            known = task.saved_as.get(given.sha256)
+            if not known and task.submitted is not None and task.submitted.checkpoint is not None:
+                begun = task.submitted.checkpoint
+                if begun.sha256 == given.sha256 and begun != given:
+                    findings.differs(record, "the checkpoint", given.model_dump(), begun.model_dump())
+            elif known and (given.uri, given.size_bytes, given.media_type, given.source) not in known:
+                findings.differs(record, "the checkpoint", given.model_dump(), known)
             if (event.checkpoint.sha256, event.step) not in task.candidates:
                 return f"no checkpoint of step {event.step} with this digest was saved before, or given"
             if not of_now:
@@ -60,21 +74,26 @@ def _problem(
             task.ready_ms = task.ready_ms or record.append_time_ms
             if task.needs.service is None:
                 return "it is no service"
-            return "" if event.number > before else f"number {event.number} comes after number {before}"
+            return "" if event.number == before + 1 else f"number {event.number} comes after number {before}"
         case InstructionAcknowledged():
             before, task.acknowledged = task.acknowledged, event.number
             is_newest = before < event.number == task.instruction
             return "" if is_newest else f"instruction {event.number}, when {task.instruction} was the newest"
 
 
-def _saved(task: TaskHistory, event: ArtifactSaved) -> str:
+def _saved(task: TaskHistory, event: ArtifactSaved, stream: str) -> str:
     before, task.saved = task.saved, event.number
     version, task.versions[event.name] = task.versions.get(event.name, 0), event.version
     if event.kind == CHECKPOINT and event.step is not None:
         task.checkpoints.add((event.sha256, event.step))
+        source = artifact_source(stream, event.task_id, event.name, event.version)
+        said = (event.uri, event.size_bytes, event.media_type, source)
+        task.saved_as.setdefault(event.sha256, []).append(said)
         task.candidates.append((event.sha256, event.step))
         if event.requests != task.taken or task.idle:
             return "it is a checkpoint of a training that is over"
+    if event.requests != task.taken:
+        return "it is of a part that is over"
     if event.number != before + 1:
         return f"number {event.number} comes after number {before}"
     follows = event.version == version + 1

@@ -43,8 +43,8 @@ class TaskHistory:
     `said` is the last report of its part that counts; all of its `trainings` but the last one are over.
     `reports` are those of a trial that goes on, by their offsets.
     `counted` are checksums of what its worker has said of the placement, `reported` of the values among
-    that, of which one was `out_of_order`. `ended_by` is the placement and the incarnation of the last end
-    that a worker has written.
+    that, of which one was `out_of_order`. `saved_as` has what was said of its checkpoints, by digest.
+    `ended_by` is the placement and the incarnation of the last end that a worker has written.
     """
 
     task_id: str
@@ -102,6 +102,7 @@ class TaskHistory:
     counted: set[int] = field(default_factory=set)
     reported: set[int] = field(default_factory=set)
     out_of_order: bool = False
+    saved_as: dict[str, list[tuple[str, int, str, str]]] = field(default_factory=dict)
     ended_by: tuple[int, int, str] | None = None
 
     @property
@@ -150,6 +151,7 @@ class TaskHistory:
         """Ends its trial: it is idle."""
         self.idle, self.last_step, self.has_final = True, None, False
         self.candidates, self.resumed, self.said = [], False, None
+        self.saved_as.clear()
         self.reports.clear()
 
     def assign_part(self, part: Part) -> None:

@@ -156,10 +156,11 @@ class TaskChecks:
         self.findings.checked["INV-3"] += 1
         self.incarnations.check_assigned(event.worker_id, event.incarnation, event.seen, record)
         self._check_order(task, event, record)
-        if task.held:
-            self._require(False, task, event, record)
-        if event.device_ids and task.needs.resources.devices == 0:
+        self._require(not task.held, task, event, record)
+        devices = task.needs.resources.devices
+        if event.device_ids and not devices:
             self._add("INV-4", record, f"{_describe(event)} has {event.device_ids[0]}, it needs no device")
+        self.findings.compare(record, "the number of devices", len(event.device_ids), devices)
         if record.append_time_ms < task.not_before_ms:
             early_ms = task.not_before_ms - record.append_time_ms
             self._add("INV-10", record, f"task {task.task_id} is placed {early_ms} ms before it may be")
@@ -322,6 +323,7 @@ class TaskChecks:
         if task.stop_requested:
             self._add("INV-10", record, f"task {task.task_id} is asked to stop twice")
         task.stop_requested, task.stop_reason = True, event.reason
+        self.findings.compare(record, "an offset seen", event.seen is not None, event.reason == "assessor")
         if task.phase is TaskPhase.QUEUED:
             task.finish()
 
@@ -387,9 +389,8 @@ class TaskChecks:
         if not holds:
             place = f"{describe_placement(task.attempt, task.placement)} is {task.phase.name.lower()}"
             message = f"{type(event).__name__} of task {task.task_id} is not legal now: {place}"
-            self._add(
-                "INV-10", record, f"{message}, status {int(task.status)}, {task.interrupted} interrupts"
-            )
+            message += f", status {int(task.status)}, {task.interrupted} interrupts"
+            self._add("INV-10", record, message)
 
     def _add(self, invariant: str, record: Record, message: str) -> None:
         self.findings.add(invariant, record, message)
