@@ -26,7 +26,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka_topics import times_of
 from trackside.replay.transfer.backup_blobs import check_blobs
 from trackside.replay.transfer.backup_files import MANIFEST, check_runs, read_manifest
-from trackside.verify.log import verify
+from trackside.verify.log import verify_topics
 
 MIB = 2**20
 LINES, LINE_BYTES = 60, 190_000
@@ -126,7 +126,7 @@ async def test_a_restore_that_was_killed_is_repeated_and_restores_the_same_log_a
     assert made["records"] == len(before)
     assert 0 < made["written"] < len(before)
     assert await given.is_restored(before)
-    assert await verify(given.log, given.topics) == []
+    assert (await verify_topics(given.log, given.topics)).findings == []
     assert second.blobs() == first.blobs()
 
 
