@@ -65,7 +65,7 @@ class Browser:
         path, _, query = address.partition("?")
         with closing(self._pool):  # what was opened in one event loop is of no use in the next
             shown, values = await self.pages.shown(path, QueryParams(query), self.user)
-        return self.pages.rendered(shown, values)
+        return await self.pages.rendered(shown, values)
 
     def close(self) -> None:
         """Drops the connections of this event loop: they are of no use in the next one."""

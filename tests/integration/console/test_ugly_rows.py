@@ -176,7 +176,7 @@ class Site:
                 return packed(await self.browser.chart(address)).decode("latin-1")[:0]
             path, _, asked = address.partition("?")
             shown, values = await self.browser.pages.shown(path, QueryParams(asked), self.browser.user)
-            return self.browser.pages.rendered(shown, values)
+            return await self.browser.pages.rendered(shown, values)
         except (PageNotFound, BadQuery):
             return ""
 

@@ -99,7 +99,7 @@ class Causes:
         """Notes what became of a record that waited while its stream was parked."""
         for at, step in enumerate(self.steps):
             if step.offset == record.offset:
-                self.steps[at] = replace(step, outcome=outcome)
+                self.steps[at] = replace(step, standing=standing_of(record, outcome))
 
     def take(self, record: Record) -> Step:
         """Folds a record and returns its step."""

@@ -23,8 +23,6 @@ from trackside.replay.history.recorded_stream import RecordedStream, find_live, 
 
 MOST_ENTRIES = 50_000
 """How many entries of its partition are read for one page at most; the next page goes on."""
-RECORDS_A_TURN = 200
-"""How many records are folded before the other tasks of the process have a turn."""
 MOST_STREAMS = 4
 """Of how many streams it is kept how far they are folded: the last ones that were asked for."""
 MOST_WITHOUT_EFFECT = 20_000
@@ -50,23 +48,16 @@ class FoldedPart:
         if self.recorded is None or self.until >= end:
             return
         end = min(end, self.until + MOST_ENTRIES)
-        records = replace(self.recorded, begin=self.until, end=end).records()
-        async with aclosing(records):
-            folded = 0
-            async for record, _ in records:
-                self._note(record, fold(self.stream, record, AGGREGATES, self._released))
+        async with aclosing(replace(self.recorded, begin=self.until, end=end).records()) as records:
+            async for record, entry in records:
+                self._note(record, fold(self.stream, record, AGGREGATES))
+                async for again, outcome, _ in self.recorded.read_again(self.stream, entry.offset + 1):
+                    self._note(again, outcome)
                 self.until = record.offset + 1
-                folded += 1
-                if folded % RECORDS_A_TURN == 0:
-                    await asyncio.sleep(0)
         self.until = end
 
-    def _released(self, outcome: Outcome, record: Record) -> None:
-        """Takes in what became of a record that its parked stream had held back."""
-        self.without_effect.pop(record.offset, None)
-        self._note(record, outcome)
-
     def _note(self, record: Record, outcome: Outcome) -> None:
+        self.without_effect.pop(record.offset, None)  # it came while the stream was parked, and counts now
         why = no_effect(standing_of(record, outcome), record.distrust)
         if why:
             self.without_effect[record.offset] = why
