@@ -178,6 +178,18 @@ def test_parameters_are_held_against_the_schema_of_their_type(
     assert catalogue.violation_of("b", parameters) is None
 
 
+def test_a_check_that_would_hold_up_other_tasks_is_refused_before_it_is_done(tmp_path: Path) -> None:
+    patterns = ", ".join(f"{{pattern: '(\\w{{20}}){{9}}|{number}'}}" for number in range(200))
+    text = f"tasks: {{a: {{entry: 'm:C', parameters: {{allOf: [{patterns}]}}}}}}"
+    with pytest.raises(task_catalogue.CatalogueError, match=r"too long to check: .*200 patterns"):
+        read(tmp_path, text)
+    kinds = ", ".join(f"{{const: {number}}}" for number in range(500))
+    catalogue = read(tmp_path, typed(f"properties: {{x: {{items: {{anyOf: [{kinds}]}}}}}}"))
+    found = catalogue.violation_of("a", {"x": [7] * 20_000})
+    assert found is not None and "too long to check" in found
+    assert catalogue.violation_of("a", {"x": [7] * 20}) is None
+
+
 ONE = "tasks: {fit: {entry: 'fit:Fit', max_memory: 1GiB}}\n"
 TWO = "tasks: {fit: {entry: 'fit:Other', max_memory: 1GiB}, count: {program: [bash, count.sh]}}\n"
 

@@ -54,6 +54,7 @@ from trackside.contracts.refusals import field_names, json_path, problem_of
 from trackside.contracts.secret_references import SecretRef, is_reference, references_in
 from trackside.domain.json_schemas import BadSchemaError, compile_schema
 from trackside.domain.pipelines.canonical import canonical_digest
+from trackside.domain.pipelines.value_schemas import SchemaCheck, SchemaCosts
 from trackside.worker.catalogue.parameter_schemas import violation
 
 ENTRY_POINTS = "trackside.tasks"
@@ -211,6 +212,9 @@ class _Task(BaseModel):
     def _is_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         try:
             if schema is not None:
+                too_costly = SchemaCosts().add([SchemaCheck("$", schema, ())])
+                if too_costly is not None:
+                    raise PydanticCustomError("too_costly", "{reason}", {"reason": too_costly.message})
                 compile_schema(schema)
         except BadSchemaError as error:
             raise PydanticCustomError("bad_schema", "{reason}", {"reason": str(error)}) from error
