@@ -7,23 +7,13 @@ import pytest
 from torch.utils.tensorboard import SummaryWriter
 
 from tests.e2e.harness import UserFolder
-from tests.integration.projections.harness import query
+from tests.integration.projections.harness import fail_new_series, query
 from tests.polling import poll_until
 from trackside.embedded.folder import NAME, read_status
 from trackside.embedded.postgres.server import remove_data
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
-# 55P03 is what a statement ends with that waits too long for a lock.
-FUNCTION = """
-CREATE FUNCTION trackside.is_locked() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'canceling statement due to lock timeout' USING ERRCODE = '55P03';
-END $$
-"""
-TRIGGER = """
-CREATE TRIGGER is_locked BEFORE INSERT ON trackside.metric_series
-FOR EACH ROW EXECUTE FUNCTION trackside.is_locked()
-"""
+LOCKED = "55P03", "canceling statement due to lock timeout"
 
 
 def write_runs(folder: Path, runs: int, steps: int) -> None:
@@ -41,8 +31,7 @@ async def test_a_late_index_keeps_no_other_service_from_starting_and_every_row_c
     folder.run_ok("up", "--leash", str(leash))
     try:
         dsn = read_status(folder.path / NAME).postgres_dsn
-        await query(dsn, FUNCTION)
-        await query(dsn, TRIGGER)
+        await fail_new_series(dsn, *LOCKED)
         imported = folder.run_ok("summaries", "import", "runs")
         assert "3 new jobs" in imported and "are not indexed yet" in imported
         folder.run_ok("down")
@@ -59,7 +48,7 @@ async def test_a_late_index_keeps_no_other_service_from_starting_and_every_row_c
         assert [shown[name]["state"] for name in ("dispatcher", "scheduler", "worker")] == ["ready"] * 3
         folder.run_ok("ping")
 
-        await query(dsn, "DROP TRIGGER is_locked ON trackside.metric_series")
+        await query(dsn, "DROP TRIGGER fail ON trackside.metric_series")
 
         async def is_indexed() -> bool:
             return await query(dsn, "SELECT sum(points) FROM trackside.summary_briefs") == [(120,)]

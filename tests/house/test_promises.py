@@ -88,7 +88,7 @@ def test_each_marked_test_is_in_one_piece_of_the_long_run() -> None:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         name, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
         if any(f"mark.{mark}" in text for mark in MARKS):
-            pieces[name] = [piece.name for piece in PIECES if _has(piece, name)]
+            pieces[name] = {piece.paths for piece in PIECES if _has(piece, name)}
     assert {name: having for name, having in pieces.items() if len(having) != 1} == {}
 
 

@@ -96,4 +96,5 @@ OF_PROCESSES = (
         minute_s=2.0,
     ),
 )
-CASES = (*OF_INPUTS, *OF_DECISIONS, *OF_SERVERS, *OF_PROCESSES)
+CASES = {"inputs": OF_INPUTS, "decisions": OF_DECISIONS, "servers": OF_SERVERS, "processes": OF_PROCESSES}
+"""Faults by what they are about; those of one word are made in one piece of the long run."""

@@ -251,3 +251,13 @@ async def rows_of_the_whole_log(log: Log, dsn: str) -> dict[str, list[tuple[obje
     async with running_projections(log, dsn, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
     return await all_rows(dsn)
+
+
+async def fail_new_series(dsn: str, code: str, message: str, task: str = "") -> None:
+    """Has Postgres refuse each new series of metrics, or those of a task, as it would end the statement."""
+    raises = f"RAISE EXCEPTION '{message}' USING ERRCODE = '{code}'"
+    body = f"RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {raises}; END $$"
+    await query(dsn, f"CREATE FUNCTION trackside.fail() {body}")
+    condition = f"WHEN (NEW.task_id = '{task}')" if task else ""
+    trigger = f"FOR EACH ROW {condition} EXECUTE FUNCTION trackside.fail()"
+    await query(dsn, f"CREATE TRIGGER fail BEFORE INSERT ON trackside.metric_series {trigger}")

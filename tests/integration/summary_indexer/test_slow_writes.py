@@ -1,6 +1,6 @@
 """Points that Postgres does not take in time: their batch is halved, and one record stops no others."""
 
-from tests.integration.projections.harness import query
+from tests.integration.projections.harness import fail_new_series
 from tests.integration.summary_indexer.harness import (
     Sandbox,
     batch,
@@ -15,17 +15,7 @@ from tests.polling import poll_until
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.kafka import KafkaLog
 
-# 57014 is what Postgres ends a statement with that has lasted too long.
-FUNCTION = """
-CREATE FUNCTION trackside.too_slow() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'canceling statement due to statement timeout' USING ERRCODE = '57014';
-END $$
-"""
-TRIGGER = """
-CREATE TRIGGER too_slow BEFORE INSERT ON trackside.metric_series
-FOR EACH ROW WHEN (NEW.task_id = 'slow.1') EXECUTE FUNCTION trackside.too_slow()
-"""
+TOO_SLOW = "57014", "canceling statement due to statement timeout"
 
 
 async def test_a_record_that_takes_too_long_is_a_dead_letter_and_all_others_are_indexed(
@@ -34,8 +24,7 @@ async def test_a_record_that_takes_too_long_is_a_dead_letter_and_all_others_are_
     indexer = await sandbox.indexer().start()
     expected = await publish_batches(log, sandbox.topics, tasks=4, batches=1)
     await until_caught_up(log, sandbox)
-    await query(sandbox.dsn, FUNCTION)
-    await query(sandbox.dsn, TRIGGER)
+    await fail_new_series(sandbox.dsn, *TOO_SLOW, task="slow.1")
     partition = partition_of("slow.1", sandbox.topics.metrics.partitions)
     slow = await publish(log, sandbox.topics, "slow.1", batch("slow.1", 0))
     for number in range(1, 5):
