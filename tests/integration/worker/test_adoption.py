@@ -108,6 +108,8 @@ async def test_a_task_that_ended_while_there_was_no_worker_is_reported_with_its_
     assert isinstance(end, AttemptEnded)
     assert (end.end, end.exit_code) == (AttemptEnd.FINISHED, 0)
     assert len(of(story, AttemptAdopted)) == 1
+    told = [(event.kind, event.step) for event in of(story, MetricReported)]
+    assert end.reports == len(set(told)), "what is sent again counts once"
 
 
 @pytest.mark.long

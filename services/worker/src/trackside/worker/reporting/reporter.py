@@ -113,19 +113,15 @@ class Reporter:
         self.flow = SummaryFlow(lambda: publisher.outbox.is_stalled)
         self._timer: asyncio.TimerHandle | None = None
         self._flushed_s = -math.inf
-        self._reported = 0
-        self._interrupts = 0
-        self._requests = 0
-        self._first_step = 0
+        self._reported = self._interrupts = 0
+        self._requests = self._first_step = 0
         self._end_number = self._values = 0
+        self._counted_to = (0, 0, -1, False)
 
     @property
     def _token(self) -> dict[str, Any]:
-        return {
-            "task_id": self._entry.task_id,
-            "attempt": self._entry.attempt,
-            "placement": self._entry.placement,
-        }
+        of = self._entry
+        return {"task_id": of.task_id, "attempt": of.attempt, "placement": of.placement}
 
     def resend(self, event: Event) -> None:
         """Sends again the event that answered an earlier copy of the same command."""
@@ -352,9 +348,12 @@ class Reporter:
         value: float | str | None,
         others: Mapping[str, float | str],
     ) -> None:
-        self._values += 1
-        finite, non_finite = (None, value) if isinstance(value, str) else (value, None)
-        fields = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
+        # What an earlier incarnation may have sent is sent again, and counts once.
+        place = (self._interrupts, self._requests, step, kind == "FINAL")
+        self._values += place > self._counted_to
+        self._counted_to = max(place, self._counted_to)
+        finite, code = (None, value) if isinstance(value, str) else (value, None)
+        fields = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": code}
         named = {tag_text(name): each for name, each in others.items()}
         fields |= {"interrupts": self._interrupts, "requests": self._requests, "others": named}
         # Without a number: it names no incarnation, and no order between streams depends on it.
