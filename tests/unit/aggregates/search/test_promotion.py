@@ -59,10 +59,20 @@ def ended_at_its_rung(told: given.Told) -> None:
     for step in range(3):
         told.tell(given.report(step, 0.1 * step))
     (stop,) = react(told)
-    assert stop == TaskStopRequested(task_id=told.task().task_id, reason="step_limit")
+    assert stop == TaskStopRequested(task_id=told.task().task_id, reason="step_limit", attempt=1)
     told.each(saved(2, 3), given.ended(AttemptEnd.CANCELLED))
     (over,) = react(told)
     assert over == TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.2)
+
+
+def test_a_stop_at_the_limit_that_comes_after_its_attempt_has_failed_does_not_stop_the_next_one() -> None:
+    told = given.search_running(tuner=ASHA, space=SPACE, max_trials=9, retry={"failed": {"times": 1}})
+    begin(told, 0, Start(step_limit=1))
+    told.tell(given.report(0, 0.1))
+    failed = given.ended(AttemptEnd.FAILED)
+    stop = TaskStopRequested(task_id=told.task().task_id, reason="step_limit", attempt=1)
+    assert told.tell(failed, stop) == [Outcome.APPLIED, Outcome.OVERTAKEN]
+    assert told.task().attempt.number == 2 and not told.task().stop_reason
 
 
 def test_reports_and_checkpoints_beyond_the_step_limit_do_not_count() -> None:

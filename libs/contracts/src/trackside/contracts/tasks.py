@@ -90,7 +90,8 @@ class TaskSubmitted(Event):
 class TaskStopRequested(Event):
     """A task must end: a queued one is cancelled at once, for a running one its worker is asked to stop it.
 
-    Void if before `due_ms`, where a time limit is the reason.
+    Void if before `due_ms`, where a time limit is the reason, and once another attempt than `attempt` is the
+    newest one, where what that attempt has reported is the reason.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -100,6 +101,7 @@ class TaskStopRequested(Event):
     ]
     seen: int | None = None
     due_ms: int | None = None
+    attempt: int | None = Field(default=None, exclude_if=is_absent)
 
 
 class TaskHeld(Event):

@@ -124,6 +124,8 @@ def _stop_requested(task: Task, event: TaskStopRequested, record: Record) -> Out
         return Outcome.DUPLICATE
     if event.due_ms is not None and record.append_time_ms < event.due_ms:
         return Outcome.OVERTAKEN
+    if event.attempt is not None and event.attempt != task.attempt.number:
+        return Outcome.OVERTAKEN  # that attempt has failed, and what it reported is gone with it
     task.stop_reason = event.reason
     if task.state is TaskState.QUEUED:
         _end_waiting(task, AttemptEnd.CANCELLED, record)
