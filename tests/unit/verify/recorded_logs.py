@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.unit.verify.scripted import PipelineScript, PromotingScenario, ShippedTuner, SummaryScript
-from trackside.contracts.fleet import WorkerLeft
+from tests.unit.verify import advisors, scripted
+from tests.unit.verify.scripted import TOPICS
+from trackside.contracts.fleet import WATCH_DATASET, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Record
-from trackside.contracts.topics import Topic, Topics, partition_of
+from trackside.contracts.topics import Topic, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import dump
@@ -20,6 +21,7 @@ from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig, without_faults
+from trackside.simulation.incremental_tasks import TASKS, SimulatedWatcher
 from trackside.simulation.pipeline_scenario import PipelineScenario
 from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.run import SETTLE_S, Simulation
@@ -31,7 +33,6 @@ from trackside.verify.verifier import Fold
 
 _NUMBERS = re.compile(rb"(?<=[:\[,@])-?[0-9]+(?=[],}\"])")
 ResultT = TypeVar("ResultT")
-TOPICS = Topics(event_partitions=3)
 EVENTS = TOPICS.events.name
 MOST_EVENTS = 400
 """How many events a recorded log has at most."""
@@ -153,14 +154,20 @@ def recorded(
     scenario: type[StreamScenario],
     seed: int,
     tasks: int = 8,
+    *,
     advisor: type[SimulatedAdvisor] = SimulatedAdvisor,
+    watcher: type[SimulatedWatcher] = SimulatedWatcher,
+    faults: bool = False,
 ) -> RecordedLog:
-    """Records the log of a scenario without faults."""
-    config = without_faults(SimulationConfig(trials=tasks, concurrency=3, scenario=scenario))
-    simulation = Simulation(seed, config)
+    """Records the log of a scenario."""
+    config = SimulationConfig(trials=tasks, concurrency=3, scenario=scenario)
+    simulation = Simulation(seed, config if faults else without_faults(config))
+    simulation.scenario.log = simulation.log  # type: ignore[attr-defined]  # scripts write there
     with simulation.loop, pytest.MonkeyPatch.context() as patch:
         patch.setattr("trackside.simulation.services.SimulatedAdvisor", advisor)
+        patch.setitem(TASKS, WATCH_DATASET, watcher)
         assert simulation.run_to_end()
+        simulation._end_faults()
         simulation.loop.run_until(simulation.loop.time() + SETTLE_S)
     entries = {place: list(found) for place, found in simulation.log.entries.items()}
     del entries[TOPICS.heartbeats.name, 0]
@@ -173,32 +180,60 @@ def recorded(
 
 def leave(log: RecordedLog, entries: dict[TopicPartition, list[Entry]]) -> None:
     """Lets all workers leave: after that none of their numbers may be missing."""
-    numbers: dict[tuple[str, str], int] = {}
+    numbers: dict[str, int] = {}
+    here: dict[str, str] = {}
     fleet = entries[TOPICS.fleet.name, 0]
-    for entry in [*log.events(), *fleet]:
+    for entry in [*fleet, *log.events()]:
         record = log.decoded(entry)
-        incarnation = getattr(record.message, "incarnation", "") if record is not None else ""
-        if record is not None and record.envelope.role == "worker" and incarnation:
-            key = (record.envelope.source.rpartition("/")[2], incarnation)
-            numbers[key] = max(numbers.get(key, 0), record.envelope.sequence)
-    for (worker, incarnation), number in sorted(numbers.items()):
+        message: Any = None if record is None else record.message
+        if isinstance(message, WorkerJoined):
+            here[message.worker_id] = message.incarnation
+        elif isinstance(message, WorkerLost):
+            here.pop(message.worker_id, None)
+        name = getattr(message, "incarnation", "")
+        if record is not None and record.envelope.role == "worker":
+            numbers[name] = max(numbers.get(name, 0), record.envelope.sequence)
+    for worker, incarnation in sorted(here.items()):
         left = WorkerLeft(worker_id=worker, incarnation=incarnation)
-        sent = RecordWriter("worker", worker).single(worker, left, sequence=number + 1)
+        sent = RecordWriter("worker", worker).single(worker, left, sequence=numbers[incarnation] + 1)
         time_ms = fleet[-1].append_time_ms
         place = (TOPICS.fleet.name, 0)
         fleet.append(Entry(*place, len(fleet), time_ms, sent.key, sent.value, list(sent.headers)))
 
 
-LOGS: Mapping[str, Callable[[], RecordedLog]] = {
+OF_AGGREGATES: Mapping[str, Callable[[], RecordedLog]] = {
     "search": partial(recorded, SearchScenario, 1),
     "batch": partial(recorded, BatchScenario, 1),
     "training": partial(recorded, TrainingScenario, 1, 6),
     "asking": partial(recorded, AskingScenario, 1),
-    "promoting": partial(recorded, PromotingScenario, 1, advisor=ShippedTuner),
+    "promoting": partial(recorded, advisors.PromotingScenario, 1, advisor=advisors.ShippedTuner),
     "services": partial(recorded, ServicesScenario, 2),
     "run": partial(recorded, PipelineScenario, 1),
     "rounds": partial(recorded, RoundsScenario, 1),
-    "pipeline": partial(recorded, PipelineScript, 1),
-    "summary": partial(recorded, SummaryScript, 1),
+    "pipeline": partial(recorded, scripted.PipelineScript, 1),
+    "summary": partial(recorded, scripted.SummaryScript, 1),
+    "models": partial(recorded, scripted.ModelScript, 1),
 }
-"""What records each log."""
+"""What records the log of each aggregate."""
+FURTHER: Mapping[str, Callable[[], RecordedLog]] = {
+    "limits": partial(recorded, scripted.LimitsScript, 1),
+    "changed search": partial(recorded, scripted.SearchScript, 1),
+    "timed search": partial(recorded, scripted.TimedScript, 1),
+    "troubled search": partial(recorded, advisors.TroubledScenario, 1, advisor=advisors.TroubledAdvisor),
+    "failing search": partial(recorded, advisors.TroubledScenario, 2, advisor=advisors.FailingAdvisor),
+    "stopped dataset": partial(recorded, scripted.DatasetScript, 1, watcher=scripted.TroubledWatcher),
+    "cache": partial(recorded, scripted.CachedScript, 1),
+    "adoption": partial(recorded, ServicesScenario, 22, 5, faults=True),
+    "refusal": partial(recorded, BatchScenario, 1, faults=True),
+    "preemption": partial(recorded, BatchScenario, 10, faults=True),
+    "paused run": partial(recorded, PipelineScenario, 2, 5, faults=True),
+    "stopped steps": partial(recorded, PipelineScenario, 9, 5),
+    "approvals": partial(recorded, RoundsScenario, 13, 5),
+    "removal": partial(recorded, RoundsScenario, 14),
+    "failed update": partial(recorded, RoundsScenario, 21, 5),
+    "late update": partial(recorded, RoundsScenario, 1, 5),
+    "hard examples": partial(recorded, scripted.ReportedRounds, 8, 5),
+    "rollback": partial(recorded, RoundsScenario, 18, faults=True),
+}
+"""What records logs with events of other types."""
+LOGS = {**OF_AGGREGATES, **FURTHER}

@@ -10,7 +10,7 @@ from tests.unit.replay.given import name_causes
 from tests.unit.verify.mutants import verified
 from trackside.aggregates.search.messages import SearchStopRequested
 from trackside.contracts.message import Event, Record
-from trackside.contracts.tasks import TaskAssigned
+from trackside.contracts.tasks import TaskAssigned, TaskStopRequested
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
@@ -124,3 +124,13 @@ def test_a_cause_in_a_partition_that_was_not_read_that_far_is_open() -> None:
     found = [finding for finding in verifier.finish() if finding.invariant == "INV-18"]
     assert "is not there" not in str(found)
     assert [finding.invariant for finding in verifier.findings.open] == ["INV-18", "INV-27"]
+
+
+@pytest.mark.parametrize(("seen", "held"), [(4, True), (6, True), (90, False)])
+def test_an_assessor_may_answer_after_a_newer_report_has_come(seen: int, held: bool) -> None:
+    told = two_trials()
+    told.tell(TaskStopRequested(task_id=f"{STREAM}.0", reason="assessor", seen=seen))
+    name_causes(told.records[-1:], cause_of(STREAM, 6))
+    verifier = verified(told.records)
+    found = [each for each in verifier.finish() if each.invariant == "INV-18"]
+    assert (not any("it was decided on offset" in each.message for each in found)) is held

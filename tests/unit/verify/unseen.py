@@ -32,13 +32,25 @@ UNSEEN: Mapping[str, Reason] = {
         # How far a service had read when it decided, and what a trigger saw then.
         TaskAssigned="seen",
         TaskStopRequested="seen",
+        TrialsRequested="count",
         TriggerEvaluated="values",
+        ScheduleWatched="key",
+        TaskPreemptionRequested="by",
+        # Why a worker, a tuner, an assessor or a stage could not go on.
+        TaskRefused="code",
+        SuggestionFailed="code",
+        AssessmentFailed="rows failure trial code",
+        StageBlocked="reason",
+        # What the files of summaries have.
+        SummaryFileIndexed="file end records fingerprint",
+        SummaryFileQuarantined="code",
     ),
     **_fields(
         Reason.TIME,
         AttemptEnded="load_time_ms train_time_ms",
         ScheduleArmed="due_ms",
         TriggerEvaluated="evaluated_ms",
+        SummaryFileQuarantined="again_at_ms",
     ),
     **_fields(
         Reason.TEXT,
@@ -46,6 +58,14 @@ UNSEEN: Mapping[str, Reason] = {
         CommandRefused="message problems",
         DeployDecided="reason",
         StageEnded="reason message",
+        StageBlocked="message",
+        TaskUnschedulable="message",
+        TaskRefused="message",
+        TaskRecallRequested="reason",
+        ModelUpdateFailed="message",
+        SuggestionFailed="message traceback",
+        AssessmentFailed="message traceback",
+        SummaryFileQuarantined="message",
     ),
 }
 """By kind of mutant. A kind is here if one of its mutants stays unseen: most of them are found elsewhere."""

@@ -1,6 +1,6 @@
 """What `trackside verify-log` checks of an aggregate: its events read a second time, without the fold."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from trackside.contracts.artifacts import ArtifactReference
@@ -57,6 +57,11 @@ class CheckedTask(Protocol):
     @property
     def result(self) -> Json | None:
         """What its last attempt has returned."""
+        ...
+
+    @property
+    def details(self) -> Sequence[Json]:
+        """What its process has said while it was ready, at most the last hundred."""
         ...
 
     @property
@@ -133,6 +138,16 @@ class AggregateInvariants:
         self.findings = findings
         self.command: Any = None
         """The command whose decision the event is in that is checked next; None: it is in none."""
+        self.changes = 0
+        """How many changes by people there were."""
+
+    def changed(self, event: Any, record: Record) -> None:
+        """Checks that a change by people is the next one."""
+        change = getattr(event, "change", None)
+        if change is not None:
+            self.changes += 1
+            if change != self.changes:
+                self.findings.illegal(record, f"change {change} comes after {self.changes - 1} changes")
 
     def take(self, event: Any, record: Record) -> None:
         """Checks one of its later events."""

@@ -12,10 +12,11 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
 from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.labels import StreamAnnotated
+from trackside.contracts.labels import AnnotateStream, StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped
 from trackside.contracts.tasks import (
@@ -30,9 +31,9 @@ from trackside.contracts.watches import TasksWatched
 from trackside.domain import child, key_events
 from trackside.domain.aggregate import AggregateType
 from trackside.domain.findings import Finding, Findings, RecordPosition, position_of
-from trackside.domain.fold import DRAINS
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import parse_cause
 from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS, task_of
@@ -73,6 +74,10 @@ class StreamHistory:
     children: ChildHistory = field(default_factory=ChildHistory)
     annotated: set[str] = field(default_factory=set)
     """The commands that have changed its labels."""
+    drained: set[str] = field(default_factory=set)
+    """The devices that are drained, of the stream of a worker."""
+    changed_at: dict[str, int] = field(default_factory=dict)
+    """The offsets of the last events that have changed its tasks, by their id, and of others, without one."""
     over: bool = False
     begun: RecordPosition | None = None
 
@@ -158,12 +163,15 @@ class Verifier:
                 check_repeated(task, event, record, self.findings)
             elif task is not None and type(event) is AttemptAdopted:
                 task.claimed.add(event.incarnation)
-        elif type(event) is TaskAssigned:
+            return
+        if type(event) is TaskAssigned:
             self._tasks.ignored(history.tasks.get(event.task_id), event, record)
-        elif history.root is not None and AGGREGATES.by_event.get(type(event)) is history.aggregate:
-            why = history.root.ignored(event)
-            if why:
-                self.findings.leave_open("INV-10", record, f"{type(event).__name__} has no effect, and {why}")
+        why = ""
+        if history.root is not None and AGGREGATES.by_event.get(type(event)) is history.aggregate:
+            later = getattr(event, "change", 0) > history.root.changes + 1
+            why = f"{history.root.changes} changes came before" if later else history.root.ignored(event)
+        if why := why or _not_overtaken(history, record):
+            self.findings.leave_open("INV-10", record, f"{type(event).__name__} has no effect, and {why}")
 
     def finish(self) -> list[Finding]:
         """Adds what only the whole log shows, and returns all findings; others are open, in `findings`."""
@@ -217,16 +225,28 @@ class Verifier:
             history = self.histories[stream.stream_id] = StreamHistory()
             if not isinstance(event, CommandReceived | RecordSkipped):
                 self.findings.add("INV-10", record, "a stream does not begin with a command")
+        if type(event) not in COMMAND_EVENTS and not history.over:
+            history.changed_at[task_of(event)] = record.offset
         if type(event) in COMMAND_EVENTS:
             is_new = self.commands.take(history.commands, cast(CommandEvent, event), record)
-            if is_new and record.envelope.count == 1 and history.root is not None:
-                self._check_alone(history.root, record)
+            if is_new and record.envelope.count == 1:
+                self._check_alone(history, record)
         elif type(event) in KINDS:
             self._check_task_event(history, stream.stream_id, record)
         elif isinstance(event, ArtifactsForgotten):
             check_forgotten(history.tasks, event, record, self.findings)  # also of a stream that is over
-        elif type(event) is TasksWatched or type(event) in DRAINS or type(event) is RecordSkipped:
-            pass  # they change no task: what matches is in the events of tasks, and drained devices run on
+        elif isinstance(event, DeviceDrained):
+            history.drained.add(event.device_id)
+        elif isinstance(event, DeviceResumed):
+            history.drained.discard(event.device_id)
+        elif isinstance(event, TasksWatched):
+            self._facts.states(record, [(f"the watch {event.watch.key}", True)])
+            waiting = parse_cause(record.envelope.causation_id)
+            if waiting is not None:
+                fact = (waiting[0], f"the watch of {stream.stream_id}", event.watch)
+                self._facts.repeats(record, [fact])
+        elif type(event) is RecordSkipped:
+            pass  # what it skips has no effect
         elif type(event) is StreamAnnotated:  # also of a stream that is over
             self._check_annotated(history, event, record)
         elif history.over:
@@ -235,10 +255,19 @@ class Verifier:
         else:
             self._check_root_event(history, stream, record)
 
-    def _check_alone(self, root: AggregateInvariants, record: Record) -> None:
+    def _check_alone(self, history: StreamHistory, record: Record) -> None:
         """Checks that a command without events asks for what is so already; older releases named no cause."""
-        command = self._effects.command_of(record)
-        if record.envelope.causation_id and (why := root.accepted_alone(command)):
+        command, why = self._effects.command_of(record), ""
+        match command:
+            case DrainDevice():
+                why = "the device is not drained"
+            case ResumeDevice(device=device) if device in history.drained:
+                why = "the device is drained"
+            case AnnotateStream() if command != AnnotateStream():
+                why = "its labels are not those"
+            case _ if history.root is not None:
+                why = history.root.accepted_alone(command)
+        if why and record.envelope.causation_id:
             name = type(command).__name__
             self.findings.add("INV-26", record, f"{name} is accepted without an event, and {why}")
 
@@ -273,6 +302,7 @@ class Verifier:
             history.root = begun.invariants(record, history.tasks, self.findings)
             self._facts.states(record, history.root.facts_of(event))
             self._facts.repeats(record, history.root.repeated_by(event))
+            history.root.changed(event, record)
             history.root.begun_by(self._effects.newest(stream.stream_id), record)
         elif begun is not None and (begun.begins_once or begun is not history.aggregate):
             self.findings.add("INV-10", record, f"{kind.__name__} in a stream that has its root")
@@ -280,6 +310,7 @@ class Verifier:
             self.findings.illegal(record, "has no such root")
         else:
             history.root.command = self._effects.command_of(record)
+            history.root.changed(event, record)
             history.root.take(event, record)
             self._facts.states(record, history.root.facts_of(event))
             self._facts.repeats(record, history.root.repeated_by(event))
@@ -320,4 +351,24 @@ class Verifier:
                 self.findings.add("INV-2", record, f"the stream is over, its task {name} has not ended")
         check_none_open(history.children, record, self.findings)
         history.tasks, history.root, history.children = {}, None, ChildHistory()
+        history.changed_at = {}
         shrink(stream)
+
+
+def _not_overtaken(history: StreamHistory, record: Record) -> str:
+    """Returns that a decision has no effect, and nothing that it is about has changed since its cause.
+
+    Of a decision only the first event is asked about. An answer may be a second one, and what is written
+    before its time has no effect.
+    """
+    event, envelope = record.message, record.envelope
+    cause = parse_cause(envelope.causation_id)
+    due_ms = getattr(event, "due_ms", None)
+    if cause is None or cause[0] != envelope.stream or envelope.index:
+        return ""
+    early = due_ms is not None and record.append_time_ms < due_ms
+    if early or type(event) is TaskAssigned or type(event) in COMMAND_EVENTS:
+        return ""
+    task, changed_at = task_of(event), history.changed_at
+    offsets = [changed_at.get(name, -1) for name in (task, "")] if task else changed_at.values()
+    return "" if max(offsets, default=-1) > cause[1] else f"nothing has changed since {cause[1]}, its cause"

@@ -1,6 +1,7 @@
 """INV-10 of datasets: what is observed follows what was, and is reported by the one watcher that there is."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from trackside.aggregates.dataset.messages import (
     WATCH,
@@ -14,12 +15,15 @@ from trackside.aggregates.dataset.messages import (
     DatasetResumed,
     DatasetTruncated,
 )
-from trackside.contracts.message import Message, Record
+from trackside.contracts.message import Json, Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask, check_needs
+
+KEPT_DETAILS = 100
+"""How many reports of a watcher are known, at most: with more, one may be of an older one."""
 
 
 class DatasetInvariants(AggregateInvariants):
@@ -87,6 +91,10 @@ class DatasetInvariants(AggregateInvariants):
         self.active, self.dismissed = False, self.watchers
 
     def _check_report(self, event: DatasetReport, record: Record) -> None:
+        watcher = self.tasks.get(self.watching)
+        said, told = _said(event), [] if watcher is None else [_told(event, each) for each in watcher.details]
+        if said not in (None, "", *told) and 0 < len(told) < KEPT_DETAILS:
+            self.findings.differs(record, "a report", said, told[-1])
         if event.watcher != self.watchers or not self.watching or event.watcher <= self.dismissed:
             message = f"watcher {event.watcher} reports, which does not watch the dataset"
             self.findings.illegal(record, message)
@@ -100,3 +108,33 @@ class DatasetInvariants(AggregateInvariants):
         if event.end <= event.begin or event.end_byte <= event.begin_byte:
             self.findings.illegal(record, "no sample is observed")
         self.end = (event.end, event.end_byte)
+
+
+def _said(event: DatasetReport) -> Any:
+    """Returns what an event says that its watcher has told."""
+    match event:
+        case DatasetObserved():
+            return event.end, event.end_byte, event.sha256
+        case DatasetTruncated():
+            return event.size_bytes
+        case DatasetChanged():
+            return event.sha256
+        case DatasetRefused():
+            known = event.code != "unreadable_report"
+            return (event.code, event.line, event.message) if known else None
+
+
+def _told(event: DatasetReport, detail: Json) -> Any:
+    """Returns the same of what a watcher has told; what it can't have told is left out of events."""
+    end, problem = detail.get("end"), detail.get("problem")
+    end, problem = (each if isinstance(each, dict) else {} for each in (end, problem))
+    match event:
+        case DatasetObserved():
+            return end.get("lines"), end.get("size"), end.get("sha256")
+        case DatasetTruncated():
+            return problem.get("size")
+        case DatasetChanged():
+            return problem.get("sha256", "")
+        case DatasetRefused():
+            line, message = problem.get("line"), str(problem.get("message", ""))
+            return problem.get("code"), line if type(line) is int and line >= 0 else None, message[:1_000]

@@ -4,17 +4,21 @@ And INV-20: which artifacts of tasks its versions are; what other streams have i
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from trackside.aggregates.model.messages import (
     EXCLUSIVE,
     AddModelVersion,
+    ArchiveModel,
     ModelArchived,
+    ModelRegistered,
     ModelRestored,
     ModelStageSet,
     ModelTagged,
     ModelVersionAdded,
+    RestoreModel,
     SetModelStage,
+    TagModel,
 )
 from trackside.contracts.artifacts import ArtifactReference, place_of
 from trackside.contracts.message import Message, Record
@@ -32,6 +36,10 @@ class ModelInvariants(AggregateInvariants):
         self.versions = 0
         self.stages: dict[int, str] = {}
         self.archived = False
+        self.labels: dict[int | None, dict[str, str]] = {
+            None: dict(cast(ModelRegistered, record.message).model.labels)
+        }
+        self.tags: dict[int | None, set[str]] = {None: set(cast(ModelRegistered, record.message).model.tags)}
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the model after its first one."""
@@ -45,6 +53,7 @@ class ModelInvariants(AggregateInvariants):
             case ModelTagged():
                 if event.version is not None:
                     self._check_version(event.version, record)
+                self._tagged(event, record)
             case ModelArchived():
                 self.archived = True
             case ModelRestored():
@@ -58,6 +67,11 @@ class ModelInvariants(AggregateInvariants):
             return "there is no such version"
         if isinstance(command, SetModelStage) and self.stages.get(command.version, "none") != command.stage:
             return f"version {command.version} has another stage"
+        if (
+            isinstance(command, ArchiveModel | RestoreModel)
+            and isinstance(command, ArchiveModel) is not self.archived
+        ):
+            return f"the model is {'' if self.archived else 'not '}archived"
         return ""
 
     def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
@@ -71,7 +85,25 @@ class ModelInvariants(AggregateInvariants):
         """Returns the artifact of a version."""
         return (event.model.artifact,) if isinstance(event, ModelVersionAdded) else ()
 
+    def _tagged(self, event: ModelTagged, record: Record) -> None:
+        """Checks that an event has those of the tags and labels of its command that were not so before."""
+        labels = self.labels.setdefault(event.version, {})
+        tags = self.tags.setdefault(event.version, set())
+        wanted = self.command
+        if isinstance(wanted, TagModel):
+            compare = self.findings.compare
+            new = {name: text for name, text in wanted.labels.items() if labels.get(name) != text}
+            compare(record, "the labels", event.labels, new)
+            compare(record, "new tags", set(event.added), {*wanted.add} - {*wanted.remove} - tags)
+            compare(record, "removed tags", set(event.removed), tags & {*wanted.remove})
+        labels |= {name: text for name, text in event.labels.items() if text is not None}
+        for name in event.labels.keys() - {name for name, text in event.labels.items() if text is not None}:
+            labels.pop(name, None)
+        tags |= {*event.added}
+        tags -= {*event.removed}
+
     def _version_added(self, event: ModelVersionAdded, record: Record) -> None:
+        self.labels[event.version], self.tags[event.version] = dict(event.model.labels), {*event.model.tags}
         self.findings.checked["INV-12"] += 1
         self.versions += 1
         expected, digest = self.versions, event.model.artifact.sha256

@@ -4,7 +4,7 @@ And INV-10: runs begin in their order, at most `max_runs` are open, none of a pi
 schedule is fired before its time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trackside.aggregates.pipeline.messages import (
@@ -48,7 +48,6 @@ class PipelineInvariants(AggregateInvariants):
         self.alone: set[str] = set()
         self.fires: dict[str, int] = {}
         self.open: set[str] = set()
-        self.changes = 0
         self.specs: dict[str, ScheduleSpec] = {}
         self.unarmed: set[str] = set()
         self.promised: set[str] = set()
@@ -56,10 +55,6 @@ class PipelineInvariants(AggregateInvariants):
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the pipeline."""
-        change = getattr(event, "change", None)
-        if change is not None:
-            self.changes += 1
-            self.findings.compare(record, "the change", change, self.changes)
         self._note_schedule(event)
         match event:
             case PipelineDefined():
@@ -88,10 +83,9 @@ class PipelineInvariants(AggregateInvariants):
 
     def ignored(self, event: Message) -> str:
         """Returns that an event without effect is of a schedule that there never was, or comes later."""
-        change, fire = getattr(event, "change", 0), getattr(event, "fire", 0)
-        name = getattr(event, "name", "")
-        if change > self.changes + 1 or fire > self.fires.get(name, fire) + 1:
-            return f"it comes after {self.changes} changes"
+        name, fire = getattr(event, "name", ""), getattr(event, "fire", 0)
+        if fire > self.fires.get(name, fire) + 1:
+            return f"schedule {name} was fired {self.fires[name]} times"
         unarmed = name not in self.specs or name in self.unarmed
         return f"schedule {name} has no time" if isinstance(event, ScheduleArmed) and unarmed else ""
 
@@ -102,6 +96,17 @@ class PipelineInvariants(AggregateInvariants):
         return (
             "the pipeline is not retired" if isinstance(command, RetirePipeline) and not self.retired else ""
         )
+
+    def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
+        """Returns what a schedule waits for in the tasks of another stream."""
+        if isinstance(event, ScheduleCreated | ScheduleUpdated) and (on := event.schedule.on) is not None:
+            yield f"the watch of {on.stream}", on.watch
+
+    def repeated_by(self, event: Message) -> Iterable[tuple[str, str, object]]:
+        """Returns that the stream has noted what a schedule was fired by."""
+        on = self.specs[event.name].on if isinstance(event, ScheduleFired) and event.cause else None
+        if on is not None and on.watch is not None:
+            yield on.stream, f"the watch {on.watch.key}", True
 
     def unfinished(self) -> str:
         """Returns that a schedule has no time."""

@@ -3,14 +3,14 @@
 And INV-10: rounds are consecutive, a stage ends once and in its order, a decision is made once for a round.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import ge, gt, le, lt
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trackside.aggregates.rounds import agreement, messages
 from trackside.aggregates.rounds import deploy_messages as deploys
-from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.job_spec import DeploySpec, JobSpec
-from trackside.aggregates.rounds.messages import Range
+from trackside.aggregates.rounds.messages import Range, ReportHardExamples
 from trackside.contracts.artifacts import ArtifactReference, place_of
 from trackside.contracts.message import Record
 from trackside.contracts.parts import Part
@@ -19,7 +19,6 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask, check_needs
 
-_HOLDS: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 STAGES = ("train", "eval", "deploy")
 SAMPLES, LIVE = "INV-23", "INV-24"
 
@@ -56,6 +55,8 @@ class RoundsInvariants(AggregateInvariants):
         self.gated = False
         self.triggered: dict[str, bool] = {}
         self.copied_to: set[str] = set()
+        self.removals: list[str] = []
+        self.windows = Counter[str]()
         self._note_urls(event.job.deploy)
 
     def take(self, event: Any, record: Record) -> None:
@@ -74,7 +75,7 @@ class RoundsInvariants(AggregateInvariants):
             case messages.IncrementalJobUpdated():
                 self.job = event.job
                 self._note_urls(event.job.deploy)
-                self.unconfirmed &= _targets(event.job.deploy)
+                self.unconfirmed &= agreement.targets(event.job.deploy)
                 if event.job.dataset.name != self.dataset:
                     self.dataset = event.job.dataset.name
                     self.assigned = self.used = event.job.dataset.begin
@@ -82,8 +83,7 @@ class RoundsInvariants(AggregateInvariants):
             case messages.IncrementalJobDeleted():
                 self.deleted = True
             case deploys.ConfigRemovalEnded():
-                if not self.deleted:
-                    self.findings.illegal(record, "its folder is removed, and it was not deleted")
+                self._removed(event, record)
             case messages.RoundStarted():
                 self._started(event, record)
             case messages.StageEnded():
@@ -99,6 +99,8 @@ class RoundsInvariants(AggregateInvariants):
         number = getattr(event, "round", getattr(event, "number", 0)) or 0
         if number > self.round + begins or (getattr(event, "update", 0) or 0) > self.updates + 1:
             return f"it is of a round after {self.round}"
+        if isinstance(event, deploys.HardExamplesReported) and event.window > self.windows[event.service] + 1:
+            return f"{event.service} has reported {self.windows[event.service]} times"
         waits = isinstance(event, messages.StageEnded) and event.stage not in self.ended
         waits = waits or (isinstance(event, messages.RoundEnded) and self.train is not None)
         waits = waits and number == self.round and not self.deleted
@@ -109,7 +111,13 @@ class RoundsInvariants(AggregateInvariants):
         if "deploy" in self.ended and self.train is not None:
             return f"round {self.round} has not ended, and its stages have"
         running = next((name for name, task in self.tasks.items() if not task.has_ended), "")
-        return f"the job is deleted, and task {running} has not ended" if self.deleted and running else ""
+        if self.deleted and running:
+            return f"the job is deleted, and task {running} has not ended"
+        return "its folder is neither removed nor does it stay" if self.removals else ""
+
+    def accepted_alone(self, command: Any) -> str:
+        """Returns that what a service has counted is missing."""
+        return "there is no such report" if isinstance(command, ReportHardExamples) else ""
 
     def repeated_by(self, event: Any) -> Iterable[tuple[str, str, object]]:
         """Returns what it says of samples of its dataset, and of versions of models."""
@@ -130,6 +138,8 @@ class RoundsInvariants(AggregateInvariants):
         part = event.part
         if part is None or part.kind != "serve":
             check_needs(event, self._needs_of(part), record, self.findings)
+        if part is not None and part.kind == "delete":
+            self.removals.append(event.task_id)
         if part is not None and part.kind == "serve" and self.update is not None:
             self.unconfirmed.add(f"serve.{part.name}.{part.number}")
 
@@ -139,9 +149,32 @@ class RoundsInvariants(AggregateInvariants):
             return (event.base.artifact,)
         return (event.version.artifact,) if isinstance(event, messages.ModelTrained) else ()
 
+    def _removed(self, event: deploys.ConfigRemovalEnded, record: Record) -> None:
+        """Checks what became of the folder of a deleted job."""
+        if not self.deleted:
+            self.findings.illegal(record, "its folder is removed, and it was not deleted")
+        config = self.job.deploy.config
+        if config is not None:
+            self.findings.compare(record, "the URL", event.url, f"{config.url.rstrip('/')}/{self.stream_id}")
+        self.findings.compare(record, "a message", bool(event.message), not event.removed)
+        self.findings.compare(record, "the tries", event.tries, len(self.removals))
+        if event.due_ms is None and self.removals:
+            last = self.tasks[self.removals[-1]]
+            removed = last.succeeded and not (last.result or {}).get("others", 0)
+            self.findings.compare(record, "removed", event.removed, removed)
+        self.removals = []
+
+    def _counted(self, event: deploys.HardExamplesReported, record: Record) -> None:
+        """Checks that what a service has counted is in its next window, by the attempt that it has."""
+        self.windows[event.service] += 1
+        self.findings.compare(record, "the window", event.window, self.windows[event.service])
+        by_command = bool(event.command_id)
+        self.findings.compare(record, "an attempt", bool(event.attempt), not by_command)
+        self.findings.compare(record, "a placement", bool(event.placement), not by_command)
+
     def _note_urls(self, deploy: DeploySpec) -> None:
         self.gated = self.gated or deploy.gate is not None
-        self.conditions += _conditions(deploy.model_dump(mode="json").get("trigger"))
+        self.conditions += agreement.conditions(deploy.model_dump(mode="json").get("trigger"))
         if deploy.copy_to is not None:
             self.copied_to.add(deploy.copy_to.url)
 
@@ -180,13 +213,13 @@ class RoundsInvariants(AggregateInvariants):
 
     def _trained(self, event: messages.ModelTrained, record: Record) -> None:
         self.version, version = event, event.version
-        self.findings.compare(record, "the format", version.format, self.format)
         child = f"{self.stream_id}.r{self.round}."
         own = version.stream == self.stream_id or version.stream.startswith(child)
         self.findings.compare(record, "a stream of the job", own, True)
         self.findings.compare(record, "the round", event.round, self.round)
         self.findings.compare(record, "the model", event.model, self.job.model)
         if version.stream == self.stream_id:
+            self.findings.compare(record, "the format", version.format, self.format)
             task, name = self.tasks.get(version.task), f"{version.stream}/{version.task}/"
             self.findings.compare(record, "a task that has ended", task is not None and task.has_ended, True)
             self.findings.compare(record, "the source", version.artifact.source.startswith(name), True)
@@ -212,32 +245,6 @@ class RoundsInvariants(AggregateInvariants):
             self.findings.compare(record, "a reason", event.reason + event.message, "")
         if event.stage == "deploy" and event.status.value == "Completed":
             self.findings.compare(record, "a decision before", self.decided is not None, True)
-
-    def _check_decision(self, event: deploys.DeployDecided, record: Record) -> None:
-        """Checks that a decision is about what the evaluation of its round has found."""
-        self.why = event.reason
-        self.findings.compare(record, "the round", event.round, self.round)
-        metrics = self.last.metrics if self.last is not None else {}
-        for name in ("trained", "deployed"):
-            self.findings.compare(record, name, getattr(event, name), metrics.get(name, {}))
-        for name, delta in event.deltas.items():
-            metric = name.removesuffix("_delta")
-            ours, theirs = event.trained.get(metric), event.deployed.get(metric)
-            if isinstance(ours, int | float) and isinstance(theirs, int | float):
-                self.findings.compare(record, name, delta, ours - theirs)
-        if not (self.gated and event.deploy):
-            self.findings.compare(record, "an approval", event.approval, False)
-        known = {**event.trained, **event.deltas}
-        for condition in event.conditions:
-            said = (condition.metric, condition.operator, condition.threshold)
-            if said not in self.conditions:
-                self.findings.differs(record, "a condition", said, self.conditions)
-            if condition.metric in known:
-                self.findings.compare(record, "a value", condition.value, known[condition.metric])
-            value, holds = condition.value, _HOLDS.get(condition.operator)
-            if isinstance(value, float) and holds is not None and abs(value - condition.threshold) > 1e-5:
-                expected = holds(value, condition.threshold)
-                self.findings.compare(record, "a condition", condition.holds, expected)
 
     def _assigned(self, event: messages.SamplesAssigned, record: Record) -> None:
         self.findings.checked[SAMPLES] += 1
@@ -304,8 +311,18 @@ class RoundsInvariants(AggregateInvariants):
                     self.findings.illegal(
                         record, f"the deployment of round {event.round} can't be decided now"
                     )
-                self._check_decision(event, record)
+                self.why = event.reason
+                self.findings.compare(record, "the round", event.round, self.round)
+                if not (self.gated and event.deploy):
+                    self.findings.compare(record, "an approval", event.approval, False)
+                agreement.check_decision(event, self.last, self.conditions, record, self.findings)
                 self.decided, self.approved = event.deploy, not event.approval
+            case deploys.HardExamplesReported():
+                self._counted(event, record)
+            case deploys.ModelUpdateTimedOut():
+                self.findings.compare(record, "the targets", set(event.targets), self.unconfirmed)
+            case deploys.ModelUpdateFailed() if not event.target.startswith("serve."):
+                self.findings.compare(record, "the instruction", event.instruction, 0)
             case deploys.DeployApproved():
                 self.approved = True
             case deploys.DeployRejected():
@@ -360,23 +377,3 @@ class RoundsInvariants(AggregateInvariants):
             self.went_live = True
         self.was_live.add(event.sha256)
         self.update = None
-
-
-def _conditions(trigger: Any) -> list[tuple[str, str, float]]:
-    """Returns the conditions of a trigger, also those within others: metrics, operators and thresholds."""
-    if not isinstance(trigger, dict):
-        return []
-    if trigger.get("type") == "condition":
-        return [(trigger["metric"], trigger["operator"], trigger["threshold"])]
-    return [each for inner in trigger.get("triggers", ()) for each in _conditions(inner)]
-
-
-def _targets(deploy: DeploySpec) -> set[str]:
-    named = {"copy": deploy.copy_to, "config": deploy.config}
-    files = {target for target, wanted in named.items() if wanted is not None}
-    services = (
-        f"serve.{service.name}.{replica}"
-        for service in deploy.services
-        for replica in range(1, service.replicas + 1)
-    )
-    return files.union(services)

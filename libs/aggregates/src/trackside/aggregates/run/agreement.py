@@ -11,6 +11,8 @@ from trackside.aggregates.run.step_messages import (
     FAILURES,
     GateDecided,
     GateOpened,
+    StepCacheHit,
+    StepCacheMissed,
     StepEnded,
     StepReady,
     StepRepeated,
@@ -21,6 +23,7 @@ from trackside.contracts.message import Record
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
+from trackside.domain.pipelines.canonical import canonical_digest
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec
 from trackside.domain.proposal import parse_cause
@@ -138,6 +141,19 @@ def check_repeated(
     findings.compare(record, "a rule", step.repeat is not None, True)
     findings.compare(record, "the index", event.index, index)
     findings.compare(record, "the value", bool(event.value), False)
+
+
+def check_cached(
+    step: StepSpec, event: StepCacheHit | StepCacheMissed, record: Record, findings: Findings
+) -> None:
+    """Checks the key of a step in the cache, and that what it is nearest to was looked for."""
+    findings.compare(record, "the key", event.key, canonical_digest(event.parts))
+    findings.compare(record, "the task type", event.parts.get("task_type"), step.task_type)
+    if isinstance(event, StepCacheMissed):
+        unknown = not event.parts.get("catalogue")
+        findings.compare(record, "no digest", event.reason == "no_digest", unknown)
+        if unknown or event.reason in ("off", "refresh"):
+            findings.compare(record, "others", (event.nearest, event.differs), (None, []))
 
 
 def check_end(step: StepSpec, count: int, event: StepEnded, record: Record, findings: Findings) -> None:

@@ -26,6 +26,7 @@ from trackside.aggregates.run.step_messages import (
     GateDecided,
     GateOpened,
     StepCacheHit,
+    StepCacheMissed,
     StepEnded,
     StepExpanded,
     StepReady,
@@ -70,10 +71,10 @@ class RunInvariants(AggregateInvariants):
         self.room = self.pipeline.concurrency
         self.revival = 0
         self.over = self.paused = self.stopping = self.archived = False
-        self.changes = 0
         self.priority: int | None = None
         self.generations: dict[str, int] = {}
         self.values: dict[str, Json] = {}
+        self.kinds: dict[str, set[str]] = {}
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the run after its first one."""
@@ -90,13 +91,13 @@ class RunInvariants(AggregateInvariants):
                 self._once(event, record)
             case GateDecided():
                 self._decided(event, record)
+            case StepCacheMissed():
+                agreement.check_cached(self.steps[event.step], event, record, self.findings)
             case StepSkipped() | StepEnded() | StepCacheHit():
                 self._ended(event, record)
             case RunPaused() | RunResumed():
-                self._changed(event.change, record)
                 self.paused = isinstance(event, RunPaused)
             case RunUpdated():
-                self._changed(event.change, record)
                 self.room = event.concurrency or self.room
                 self.priority = self.priority if event.priority is None else event.priority
             case RunArchived():
@@ -136,7 +137,8 @@ class RunInvariants(AggregateInvariants):
 
     def child_ended(self, child_id: str, status: str) -> None:
         """Takes in that a child has ended."""
-        self.open.pop(child_id, None)
+        name, _ = self.open.pop(child_id, ("", 0))
+        self.kinds.setdefault(name, set()).add(status.lower())
 
     def task_ended(self, task_id: str) -> None:
         """Takes in that a task has ended, and whether it has succeeded."""
@@ -144,6 +146,7 @@ class RunInvariants(AggregateInvariants):
         name, index = self.open.pop(task_id, ("", 0))
         if name:
             self.items[name][index] = self.tasks[task_id].succeeded
+            self.kinds.setdefault(name, set()).add(self.tasks[task_id].end)
 
     def _check_begun(self, name: str, task_id: str, record: Record) -> None:
         """Checks that a step whose artifacts in the cache are checked is ready, and has not begun."""
@@ -219,6 +222,8 @@ class RunInvariants(AggregateInvariants):
         name = event.step
         if name in self.ended:
             self.findings.add("INV-11", record, f"step {name} ends a second time")
+        if isinstance(event, StepCacheHit):
+            agreement.check_cached(self.steps[name], event, record, self.findings)
         if isinstance(event, StepSkipped):
             agreement.check_skipped(self.steps[name], event, record, self.findings)
             self.ended[name] = StepState.OMITTED if event.by == "upstream" else StepState.SKIPPED
@@ -235,6 +240,9 @@ class RunInvariants(AggregateInvariants):
         """Checks that a step ends after its tasks, children or gate, and as these did."""
         name, status = event.step, event.status
         agreement.check_end(self.steps[name], len(self.items.get(name, {})), event, record, self.findings)
+        kinds = {"", self.gates.get(name, ""), *self.kinds.get(name, ())}
+        if event.error is None and event.kind not in kinds:
+            self.findings.differs(record, "the kind", event.kind, kinds)
         going = [item for item, (step, _) in self.open.items() if step == name]
         if going:
             message = f"step {name} ends with {len(going)} tasks or children that go on"
@@ -305,10 +313,6 @@ class RunInvariants(AggregateInvariants):
             self.findings.compare(record, "the outputs", event.outputs, {})
             self.findings.compare(record, "the models", event.models, [])
 
-    def _changed(self, change: int, record: Record) -> None:
-        self.changes += 1
-        self.findings.compare(record, "the change", change, self.changes)
-
     def _check_generation(self, event: Message, record: Record) -> None:
         """Checks that an event is of the generation in which its step is."""
         generation, step = getattr(event, "generation", None), getattr(event, "step", "")
@@ -329,8 +333,9 @@ class RunInvariants(AggregateInvariants):
         started = cast(RunStarted, record.message)
         if isinstance(command, StartPipelineRun):
             self.findings.compare(record, "the digest", started.sha256, digest(command.pipeline))
-            given = {name: started.parameters.get(name) for name in command.parameters}
-            self.findings.compare(record, "the parameters", given, command.parameters)
+            schemas = command.pipeline.parameters.items()
+            known = {name: schema["default"] for name, schema in schemas if "default" in schema}
+            self.findings.compare(record, "the parameters", started.parameters, known | command.parameters)
 
     def accepted_alone(self, command: Any) -> str:
         """Returns that the run is not paused, archived or changed as a command asks."""
@@ -344,8 +349,6 @@ class RunInvariants(AggregateInvariants):
         return ""
 
     def ignored(self, event: Message) -> str:
-        """Returns that a change without effect is one that comes later."""
-        if isinstance(event, RunPaused | RunResumed | RunUpdated) and event.change > self.changes + 1:
-            return f"it comes after {self.changes} changes"
+        """Returns that an archival that was asked for has a time."""
         waits = isinstance(event, RunArchived) and bool(event.command_id) and event.due_ms is not None
         return "it is of a command, and has a time" if waits else ""

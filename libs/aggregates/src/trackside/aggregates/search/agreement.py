@@ -8,7 +8,15 @@ from hashlib import blake2b
 from typing import Any
 
 from trackside.aggregates.search import space as spaces
-from trackside.aggregates.search.messages import SearchSpec, TrialEnded, TrialStatus, TrialSuggested
+from trackside.aggregates.search.messages import (
+    SearchSpec,
+    TrialAdded,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+    UpdateSearch,
+)
+from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.message import Record
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import Figure, MetricReported, TaskSubmitted
@@ -40,6 +48,20 @@ def outside(space: Mapping[str, Any], given: Mapping[str, Any], path: str = "") 
         yield f"{path}{name}"
     for name in sorted(space.keys() & given.keys()):
         yield from _outside(space[name], given[name], f"{path}{name}")
+
+
+def has_all(space: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Returns whether parameters are given for a whole space, also for branches that are chosen."""
+    if space.keys() - given.keys():
+        return False
+    for name in space.keys() & given.keys():
+        parameter, value = space[name], given[name]
+        if isinstance(parameter, spaces.Choice) and isinstance(value, Mapping):
+            named = (each for each in parameter.values if isinstance(each, spaces.Branch))
+            branch = next((each for each in named if each.name == value.get(spaces.NAME)), None)
+            if branch is not None and not has_all(branch.__pydantic_extra__, value):
+                return False
+    return True
 
 
 def _outside(parameter: Any, value: Any, path: str) -> Iterator[str]:
@@ -155,3 +177,39 @@ def _value_of(name: str, said: MetricReported | None, *, is_first: bool) -> Figu
     if name in said.others:
         return said.others[name]
     return (said.non_finite or said.value) if is_first or name == "default" else None
+
+
+LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
+
+
+def limits(spec: SearchSpec, command: UpdateSearch | None = None) -> dict[str, Any]:
+    """Returns the limits of a search, with what a command changes."""
+    before = {name: getattr(spec, name) for name in LIMITS}
+    if command is None:
+        return before
+    given = {name: value for name in LIMITS if (value := getattr(command, name)) is not None}
+    return before | dict.fromkeys(command.remove) | given
+
+
+def of_checkpoint(checkpoint: CheckpointReference) -> tuple[str, int]:
+    """Returns what a checkpoint is known by."""
+    return checkpoint.sha256, checkpoint.step
+
+
+def holds(suggested: TrialSuggested, added: TrialAdded) -> bool:
+    """Returns whether a trial has the parameters a user gave it, and others only if some were missing."""
+    if not added.partial:
+        return suggested.parameters == added.parameters
+    return _is_within(added.parameters, suggested.parameters)
+
+
+def _is_within(given: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    return all(
+        name in found
+        and (
+            _is_within(value, found[name])
+            if isinstance(value, Mapping) and isinstance(found[name], Mapping)
+            else value == found[name]
+        )
+        for name, value in given.items()
+    )

@@ -7,6 +7,10 @@ from trackside.aggregates.search import agreement
 from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
     TRIAL,
+    AddTrial,
+    PauseSearch,
+    RequestTrials,
+    ResumeSearch,
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -18,6 +22,7 @@ from trackside.aggregates.search.messages import (
     SearchStopRequested,
     SearchTimeLimitReached,
     SearchUpdated,
+    StopSearch,
     TrialAdded,
     TrialCheckpoint,
     TrialEnded,
@@ -25,8 +30,9 @@ from trackside.aggregates.search.messages import (
     TrialsRequested,
     TrialStatus,
     TrialSuggested,
+    UpdateSearch,
+    UpdateSearchSpace,
 )
-from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import Part, number_of
@@ -34,17 +40,6 @@ from trackside.contracts.tasks import TaskContinued, TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
 from trackside.domain.proposal import parse_cause
-
-_LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
-SearchChangeEvent = (
-    TrialsRequested
-    | SearchSpaceUpdated
-    | TrialsImported
-    | TrialAdded
-    | SearchUpdated
-    | SearchPaused
-    | SearchResumed
-)
 
 
 class SearchInvariants(AggregateInvariants):
@@ -72,7 +67,6 @@ class SearchInvariants(AggregateInvariants):
         self.active: set[int] = set()
         self.exhausted = False
         self.stopping = False
-        self.changes = 0
         self.space_version = 1
         self.added: list[TrialAdded] = []
         self.outside: set[int] = set()
@@ -84,7 +78,7 @@ class SearchInvariants(AggregateInvariants):
         self.failures = 0
         self.deferred = False
         self.last_result_at = -1
-        self.assessor_failures = (0, 0)
+        self.assessor_failures, self.last_failure = (0, 0), ("", "")
         self.reused_tasks: dict[int, str] = {}
         self.origins: dict[int, TrialCheckpoint] = {}
         self.step_limits: dict[int, int | None] = {}
@@ -103,6 +97,7 @@ class SearchInvariants(AggregateInvariants):
             case SearchExhausted():
                 if self.exhausted or not self.expects_trials or self.paused or event.trials != self.suggested:
                     self.findings.illegal(record, f"{self.suggested} trials were suggested")
+                self._check_seen(event, record)
                 self.exhausted = True
             case SearchTimeLimitReached():
                 if self.paused or event.due_ms != self.due_ms or record.append_time_ms < event.due_ms:
@@ -112,7 +107,10 @@ class SearchInvariants(AggregateInvariants):
                 if self.stopping:
                     self.findings.illegal(record, "the search is stopping already")
                 self.stopping = True
-                self.failed = self.failed or isinstance(event, SearchFailed)
+                if isinstance(event, SearchFailed):
+                    said = event.code, event.message.endswith(self.last_failure[1])
+                    self.findings.compare(record, "the reason", said, (self.last_failure[0], True))
+                    self.failed = True
             case SearchEnded():
                 self._ended(event, record)
                 if self.active or self.expects_trials:
@@ -129,8 +127,9 @@ class SearchInvariants(AggregateInvariants):
                 )
                 if self.spec.assessor is None or not follows:
                     self.findings.illegal(record, "it follows no failure of an assessor")
-                self.assessor_failures = failed
-            case _ if isinstance(event, SearchChangeEvent):
+                self._check_seen(event, record)
+                self.assessor_failures, self.last_failure = failed, (event.code, event.message)
+            case _ if hasattr(event, "change"):
                 self._changed(event, record)
 
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
@@ -156,17 +155,33 @@ class SearchInvariants(AggregateInvariants):
             self.findings.compare(record, "the parameters", event.parameters, self.newest.parameters)
 
     def ignored(self, event: Message) -> str:
-        """Returns that an event without effect is of a trial, or a change, that comes later."""
+        """Returns that an event without effect is of a trial that comes later."""
+        early = False
         match event:
-            case TrialSuggested():
+            case TrialSuggested() | SuggestionDeferred():
                 early = event.trial > self.suggested
             case TrialEnded():
                 early = event.trial >= self.suggested
-            case _ if isinstance(event, SearchChangeEvent):
-                early = event.change > self.changes + 1
-            case _:
-                early = False
-        return f"it comes after {self.suggested} trials and {self.changes} changes" if early else ""
+            case AssessmentFailed():
+                early = event.failure > self.assessor_failures[1] + 1
+            case SuggestionFailed():
+                early = (event.trial, event.failure) > (self.suggested, self.failures + 1)
+        return f"it comes after {self.suggested} trials, and {self.failures} failures" if early else ""
+
+    def accepted_alone(self, command: Any) -> str:
+        """Returns what a command that was accepted without an event should have changed."""
+        match command:
+            case UpdateSearch() if agreement.limits(self.spec, command) != agreement.limits(self.spec):
+                return "its limits are others"
+            case UpdateSearchSpace() if command.space != self.spec.space:
+                return "its space is another one"
+            case PauseSearch() | ResumeSearch() if isinstance(command, PauseSearch) is not self.paused:
+                return f"it is {'' if self.paused else 'not '}paused"
+            case StopSearch() if not self.stopping:
+                return "it is not being stopped"
+            case RequestTrials() | AddTrial():
+                return "there is no such change"
+        return ""
 
     def facts_of(self, event: Message) -> Iterable[tuple[str, object]]:
         """Returns the values of its trials, how many they are, and the status that it ends with."""
@@ -193,7 +208,7 @@ class SearchInvariants(AggregateInvariants):
         if event.source == "fallback" and (policy.then != "random" or self.failures <= policy.retries):
             self.findings.illegal(record, f"drawn at random after {self.failures} failures of the tuner")
         self.failures = 0
-        if added_by_user != bool(self.added) or (added_by_user and not _holds(event, self.added[0])):
+        if added_by_user != bool(self.added) or (added_by_user and not agreement.holds(event, self.added[0])):
             self.findings.illegal(record, f"{len(self.added)} trials that users added wait, in their order")
         if event.trial != self.suggested:
             message = f"trial {event.trial} comes after {self.suggested} trials"
@@ -218,6 +233,10 @@ class SearchInvariants(AggregateInvariants):
         self.findings.compare(record, "the version of the space", event.space_version, self.space_version)
         if not agreement.has_budgets(self.spec):
             self.findings.compare(record, "the step limit", event.step_limit, None)
+        self._check_seen(event, record)
+
+    def _check_seen(self, event: Any, record: Record) -> None:
+        """Checks that what the tuner was asked with begins with the cause, or before it if a trial waits."""
         cause = parse_cause(record.envelope.causation_id)
         if cause is not None and (event.seen > cause[1] or (event.seen < cause[1] and not self.added)):
             self.findings.differs(record, "seen", event.seen, cause[1])
@@ -241,9 +260,13 @@ class SearchInvariants(AggregateInvariants):
             return
         task = self.tasks.get(trial_task_id(self.stream_id, origin.trial))
         begun = self.origins.get(origin.trial)
-        given = set() if begun is None or begun.checkpoint is None else {_of_checkpoint(begun.checkpoint)}
+        given = (
+            set()
+            if begun is None or begun.checkpoint is None
+            else {agreement.of_checkpoint(begun.checkpoint)}
+        )
         known = given | (set() if task is None else task.checkpoints)
-        if origin.checkpoint is not None and _of_checkpoint(origin.checkpoint) not in known:
+        if origin.checkpoint is not None and agreement.of_checkpoint(origin.checkpoint) not in known:
             message = f"trial {origin.trial} has saved no checkpoint {origin.checkpoint.sha256}"
             self.findings.illegal(record, message)
         before = self.step_limits.get(origin.trial)
@@ -281,16 +304,17 @@ class SearchInvariants(AggregateInvariants):
         else:
             task.assign_part(Part(kind=TRIAL, number=event.trial))
 
-    def _changed(self, event: SearchChangeEvent, record: Record) -> None:
-        if self.stopping or event.change != self.changes + 1:
-            self.findings.illegal(record, f"change {event.change} comes after {self.changes} changes")
-        self.changes = event.change
+    def _changed(self, event: Any, record: Record) -> None:
+        if self.stopping:
+            self.findings.illegal(record, "the search is stopping")
         match event:
             case TrialsRequested():
                 self.slots += event.count
             case TrialsImported():
                 self._result_added(record)
             case TrialAdded():
+                partial = not agreement.has_all(self.spec.space, event.parameters)
+                self.findings.compare(record, "partial", event.partial, partial)
                 self.added.append(event)
             case SearchSpaceUpdated():
                 if event.space_version != self.space_version + 1:
@@ -309,12 +333,13 @@ class SearchInvariants(AggregateInvariants):
                 self._reset_tuner()
 
     def _tuner_answered(self, event: SuggestionFailed | SuggestionDeferred, record: Record) -> None:
+        self._check_seen(event, record)
         if not self.awaits_tuner or event.trial != self.suggested:
             self.findings.illegal(record, f"no tuner was asked for trial {event.trial}")
         if isinstance(event, SuggestionFailed):
             if event.failure != self.failures + 1:
                 self.findings.illegal(record, f"it comes after {self.failures} failures")
-            self.failures = event.failure
+            self.failures, self.last_failure = event.failure, (event.code, event.message)
             return
         if not self.active and self.last_result_at <= event.seen:
             self.findings.illegal(record, "nothing goes on that the tuner could wait for")
@@ -329,10 +354,13 @@ class SearchInvariants(AggregateInvariants):
         self.deferred, self.failures = False, 0
 
     def _updated(self, event: SearchUpdated, record: Record) -> None:
+        if isinstance(self.command, UpdateSearch):
+            given = {name: getattr(event, name) for name in agreement.LIMITS}
+            self.findings.compare(record, "the limits", given, agreement.limits(self.spec, self.command))
         growth = event.concurrency - self.spec.concurrency
         least = event.concurrency if growth >= 0 else len(self.active)
         self.slots = max(least, self.slots + min(growth, 0))
-        self.spec = self.spec.model_copy(update={name: getattr(event, name) for name in _LIMITS})
+        self.spec = self.spec.model_copy(update={name: getattr(event, name) for name in agreement.LIMITS})
         if self.due_ms is None or record.append_time_ms < self.due_ms:
             self.time_limit_reached = False
         self._reset_tuner()
@@ -370,26 +398,3 @@ class SearchInvariants(AggregateInvariants):
     def _is_as_good(self, value: float, other: float) -> bool:
         """Returns whether a value is at least as good as another."""
         return value >= other if self.spec.direction == "maximize" else value <= other
-
-
-def _of_checkpoint(checkpoint: CheckpointReference) -> tuple[str, int]:
-    return checkpoint.sha256, checkpoint.step
-
-
-def _holds(suggested: TrialSuggested, added: TrialAdded) -> bool:
-    """Returns whether a trial has the parameters a user gave it, and others only if some were missing."""
-    if not added.partial:
-        return suggested.parameters == added.parameters
-    return _is_within(added.parameters, suggested.parameters)
-
-
-def _is_within(given: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    return all(
-        name in found
-        and (
-            _is_within(value, found[name])
-            if isinstance(value, Mapping) and isinstance(found[name], Mapping)
-            else value == found[name]
-        )
-        for name, value in given.items()
-    )

@@ -14,14 +14,31 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import command_of
+from trackside.contracts.codec import COMMANDS, command_of
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Command, Envelope, Message, Record
 from trackside.domain.findings import Findings
 
-NOT_REPEATED = frozenset({"RunStarted.parameters", "RunRevived.indexes"})
-"""The fields that have the name and the type of one of the command, and also what that leaves out."""
-IN_PART: Mapping[str, tuple[str, ...]] = {
+IN_PART = frozenset(
+    {
+        "RunStarted.parameters",  # with defaults
+        "GateDecided.inputs",
+        "RunRevived.indexes",  # of all steps if none are given
+        "TrialsRequested.count",  # as many as there is room for
+        "TrialsImported.trials",  # without known ones
+        "ModelTagged.labels",  # without those that are so already
+        "ChildStopRequested.reason",  # there always is one
+    }
+)
+"""The fields that have a part of what the command says, or more than that."""
+RENAMED: Mapping[str, str] = {
+    "DeviceDrained.device_id": "device",
+    "DeviceResumed.device_id": "device",
+    "StreamAnnotated.added_tags": "add_tags",
+    "StreamAnnotated.removed_tags": "remove_tags",
+}
+"""The fields that have another name in the command."""
+COMPILED: Mapping[str, tuple[str, ...]] = {
     "RunStarted.pipeline": ("parameters", "defaults", "concurrency", "keep_days")
 }
 """The definitions that are compiled, with the fields that stay as the command has them."""
@@ -33,6 +50,9 @@ MAY_BE_NONE = frozenset(
         "RunUpdated.concurrency",
         "RunUpdated.priority",
         "StepAbortRequested.index",
+        "HardExamplesReported.artifact",
+        "StreamAnnotated.note",
+        "StreamAnnotated.archived",
     }
 )
 """The fields that have nothing if their command has: others have what was before, or a default."""
@@ -45,7 +65,7 @@ class CommandEffectChecks:
     findings: Findings
     _received: dict[str, dict[Source, CommandReceived]] = field(default_factory=dict)
     _accepted: dict[str, tuple[bytes, str, Command | None]] = field(default_factory=dict)
-    _commands: tuple[type[Command], ...] = field(default=AGGREGATES.commands)
+    _commands: tuple[type[Command], ...] = field(default=(*AGGREGATES.commands, *COMMANDS))
     _rules: dict[str, int] = field(default_factory=dict)
 
     def take(self, record: Record) -> None:
@@ -129,7 +149,7 @@ class CommandEffectChecks:
         if command is None:
             return
         for path, value, wanted in _shared(event, command):
-            if value != wanted:
+            if value != wanted and not (path in IN_PART and _agrees(value, wanted)):
                 message = f"{path} is {value!r:.80}, and command {command_id} says {wanted!r:.80}"
                 self.findings.add("INV-26", record, message)
 
@@ -142,11 +162,13 @@ def _shared(event: Message, command: Command) -> list[tuple[str, Any, Any]]:
     for each in type(event).model_fields:
         value, path = getattr(event, each), f"{name}.{each}"
         given = getattr(command, each, None)
-        if path in IN_PART and isinstance(value, BaseModel) and isinstance(given, BaseModel):
+        if path in COMPILED and isinstance(value, BaseModel) and isinstance(given, BaseModel):
             found += [
                 (f"{path}.{inner}", _plain(getattr(value, inner)), _plain(getattr(given, inner)))
-                for inner in IN_PART[path]
+                for inner in COMPILED[path]
             ]
+        elif path in RENAMED and RENAMED[path] in said:
+            found.append((path, _plain(value), said[RENAMED[path]]))
         elif each in said:
             if each in alike and (said[each] is not None or path in MAY_BE_NONE):
                 found.append((path, _plain(value), said[each]))
@@ -159,7 +181,21 @@ def _shared(event: Message, command: Command) -> list[tuple[str, Any, Any]]:
                 for inner in type(value).model_fields
                 if inner != "direction" or not said.get("objectives")  # then it is that of the first one
             ]
-    return [each for each in found if each[0] not in NOT_REPEATED]
+    return found
+
+
+def _agrees(value: Any, wanted: Any) -> bool:
+    """Returns whether a value is a part of another one, or has that as a part; a text, if none is wanted."""
+    match value:
+        case dict():
+            shared = value.keys() & wanted.keys()
+            whole = len(shared) in (len(value), len(wanted))
+            return whole and all(value[name] == wanted[name] for name in shared)
+        case list():
+            return all(each in wanted for each in value)
+        case int():
+            return bool(0 < value <= wanted)
+    return bool(value and not wanted)
 
 
 @cache

@@ -57,7 +57,7 @@ class PublicationChecks:
     _published: dict[tuple[int, int], CommandRecord] = field(default_factory=dict)
     _missing: list[tuple[Source, RecordPosition]] = field(default_factory=list)
     _dead_letters: list[tuple[Source, RecordPosition]] = field(default_factory=list)
-    _asked: dict[str, tuple[str, Json | None]] = field(default_factory=dict)
+    _asked: dict[str, ChildRequested | ChildStopRequested] = field(default_factory=dict)
     _sent: list[tuple[str, str, Json | None, RecordPosition]] = field(default_factory=list)
 
     def note(self, source: Source, published: CommandRecord) -> None:
@@ -70,8 +70,7 @@ class PublicationChecks:
 
     def child_asked(self, event: ChildRequested | ChildStopRequested, record: Record) -> None:
         """Notes which stream an event asks to begin, or to stop."""
-        body = event.body if isinstance(event, ChildRequested) else None
-        self._asked[f"{record.envelope.stream}@{record.offset}"] = event.child_id, body
+        self._asked[f"{record.envelope.stream}@{record.offset}"] = event
 
     def received(self, event: CommandReceived, record: Record) -> bool:
         """Checks one CommandReceived; returns whether it may be the one of its record."""
@@ -106,11 +105,13 @@ class PublicationChecks:
                     "INV-8", place, f"{text_of(source)} is a dead letter, but was never published"
                 )
         for command_id, stream, body, place in self._sent:
-            child, asked = self._asked.get(command_id, (stream, None))
-            if child != stream:
-                message = f"command {command_id} was sent to stream {child}, not to this one"
+            asked = self._asked.get(command_id)
+            if asked is None:
+                continue
+            if asked.child_id != stream:
+                message = f"command {command_id} was sent to stream {asked.child_id}, not to this one"
                 self.findings.add("INV-8", place, message)
-            elif asked is not None and body is not None and asked != body:
+            elif body is not None and body != _body_of(asked, body):
                 message = f"command {command_id} was sent with another body than was asked for"
                 self.findings.add("INV-8", place, message)
 
@@ -165,3 +166,8 @@ def _has_own_body(event: CommandReceived) -> bool:
 def text_of(source: Source) -> str:
     """Returns a place as it is printed."""
     return f"{source.topic}-{source.partition}@{source.offset}"
+
+
+def _body_of(asked: ChildRequested | ChildStopRequested, sent: Json) -> Json:
+    """Returns the body of what a child is asked for; of a stop only the reason is known."""
+    return asked.body if isinstance(asked, ChildRequested) else {**sent, "reason": asked.reason}

@@ -72,6 +72,7 @@ def _problem(
         case TaskReady():
             before, task.ready = task.ready, event.number
             task.ready_ms = task.ready_ms or record.append_time_ms
+            task.details.append(event.detail)
             if task.needs.service is None:
                 return "it is no service"
             return "" if event.number == before + 1 else f"number {event.number} comes after number {before}"

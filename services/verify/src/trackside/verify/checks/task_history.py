@@ -1,6 +1,6 @@
 """The state of each task as the verifier tracks it, independent of the folded state."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -10,6 +10,8 @@ from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, MetricReported, Reservation, TaskStatus, TaskSubmitted
 from trackside.verify.checks.devices import AssignedPlace
 
+KEPT_DETAILS = 100
+"""How many of the newest details of a service are kept."""
 _INTERRUPTS_OF = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
 
 
@@ -104,6 +106,8 @@ class TaskHistory:
     out_of_order: bool = False
     saved_as: dict[str, list[tuple[str, int, str, str]]] = field(default_factory=dict)
     ended_by: tuple[int, int, str] | None = None
+    details: deque[Json] = field(default_factory=lambda: deque(maxlen=KEPT_DETAILS))
+    """What its process has said last while it was ready."""
 
     @property
     def has_ended(self) -> bool:

@@ -140,9 +140,9 @@ class TaskChecks:
             case TimeLimitReached():
                 self._time_limit(task, event, record)
             case TaskUnschedulable():
-                rises = event.attempt == task.attempt and event.number > task.unschedulable
-                self._require(task.phase is TaskPhase.QUEUED and rises, task, event, record)
-                task.unschedulable = max(event.number, task.unschedulable)
+                follows = (event.attempt, event.number) == (task.attempt, task.unschedulable + 1)
+                self._require(task.phase is TaskPhase.QUEUED and follows, task, event, record)
+                task.unschedulable = event.number
 
     def _after_end(self, task: TaskHistory, event: TaskEvent, record: Record) -> None:
         name = type(event).__name__
