@@ -24,7 +24,7 @@ from trackside.embedded.postgres.account import Account, can_enter
 from trackside.embedded.postgres.server import clear_stale_pid
 from trackside.embedded.processes import Check, ProcessSpec, open_log
 from trackside.embedded.service_logs import ROTATED_BYTES, rotate_logs
-from trackside.embedded.supervised import next_backoff
+from trackside.embedded.supervised import LATE_AFTER_S, SupervisedProcess, next_backoff
 from trackside.embedded.supervisor import Supervisor
 
 
@@ -60,6 +60,22 @@ def test_what_waits_to_be_started_again_is_due_once_a_server_is_back(
     supervisor._check()
     assert kafka.status.state == "ready"
     assert [(each.due, each.backoff_s) for each in services] == [(0.0, 0.0)] * 2
+
+
+def test_a_service_that_folds_the_log_for_long_keeps_no_other_from_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = ProcessSpec("indexer", ["x"], str(tmp_path / "x"), check="http", health_port=1)
+    each, now_s = SupervisedProcess(spec), time.monotonic()
+    answers = {"ready": False, "behind": 7}
+    monkeypatch.setattr("trackside.embedded.supervised.json_answer", lambda *_: answers)
+    each.look_late(now_s)
+    assert (each.status.behind, each.has_begun) == (7, False)
+    each.late_since_s = now_s - LATE_AFTER_S
+    assert each.has_begun
+    answers["behind"] = 0
+    each.look_late(now_s + 2)
+    assert (each.status.behind, each.has_begun) == (0, False)
 
 
 def test_ports_are_distinct_and_below_the_ephemeral_range() -> None:
