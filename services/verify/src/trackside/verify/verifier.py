@@ -76,8 +76,10 @@ class StreamHistory:
     """The commands that have changed its labels."""
     drained: set[str] = field(default_factory=set)
     """The devices that are drained, of the stream of a worker."""
-    changed_at: dict[str, int] = field(default_factory=dict)
-    """The offsets of the last events that have changed its tasks, by their id, and of others, without one."""
+    changed_at: int = -1
+    """The offset of the last event that was applied, but for those of commands."""
+    root_changed_at: int = -1
+    """That of the last one that is not of a task."""
     over: bool = False
     begun: RecordPosition | None = None
 
@@ -225,8 +227,6 @@ class Verifier:
             history = self.histories[stream.stream_id] = StreamHistory()
             if not isinstance(event, CommandReceived | RecordSkipped):
                 self.findings.add("INV-10", record, "a stream does not begin with a command")
-        if type(event) not in COMMAND_EVENTS and not history.over:
-            history.changed_at[task_of(event)] = record.offset
         if type(event) in COMMAND_EVENTS:
             is_new = self.commands.take(history.commands, cast(CommandEvent, event), record)
             if is_new and record.envelope.count == 1:
@@ -254,6 +254,7 @@ class Verifier:
             self.findings.add("INV-10", record, f"the stream was over before this {name}")
         else:
             self._check_root_event(history, stream, record)
+        _note_change(history, record)
 
     def _check_alone(self, history: StreamHistory, record: Record) -> None:
         """Checks that a command without events asks for what is so already; older releases named no cause."""
@@ -351,7 +352,6 @@ class Verifier:
                 self.findings.add("INV-2", record, f"the stream is over, its task {name} has not ended")
         check_none_open(history.children, record, self.findings)
         history.tasks, history.root, history.children = {}, None, ChildHistory()
-        history.changed_at = {}
         shrink(stream)
 
 
@@ -369,6 +369,20 @@ def _not_overtaken(history: StreamHistory, record: Record) -> str:
     early = due_ms is not None and record.append_time_ms < due_ms
     if early or type(event) is TaskAssigned or type(event) in COMMAND_EVENTS:
         return ""
-    task, changed_at = task_of(event), history.changed_at
-    offsets = [changed_at.get(name, -1) for name in (task, "")] if task else changed_at.values()
-    return "" if max(offsets, default=-1) > cause[1] else f"nothing has changed since {cause[1]}, its cause"
+    changed_at = history.changed_at
+    if name := task_of(event):
+        task = history.tasks.get(name)
+        changed_at = max(history.root_changed_at, -1 if task is None else task.changed_at)
+    return "" if changed_at > cause[1] else f"nothing has changed since {cause[1]}, its cause"
+
+
+def _note_change(history: StreamHistory, record: Record) -> None:
+    if type(record.message) in COMMAND_EVENTS:
+        return
+    history.changed_at = record.offset
+    name = task_of(record.message)
+    task = history.tasks.get(name)
+    if task is not None:
+        task.changed_at = record.offset
+    elif not name:
+        history.root_changed_at = record.offset

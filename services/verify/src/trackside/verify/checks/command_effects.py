@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import COMMANDS, command_of
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Command, Envelope, Message, Record
+from trackside.contracts.message import Command, Message, Record
 from trackside.domain.findings import Findings
 
 IN_PART = frozenset(
@@ -70,22 +70,28 @@ class CommandEffectChecks:
 
     def take(self, record: Record) -> None:
         """Checks one applied event."""
-        event, envelope = record.message, record.envelope
+        event: Any = record.message
+        envelope = record.envelope
         if type(event) is CommandReceived:
             self._received.setdefault(envelope.stream, {})[event.source] = event
             self._check_problems(event, record)
         elif type(event) is CommandAccepted or type(event) is CommandRefused:
             received = self._received.get(envelope.stream, {}).pop(event.source, None)
             self._answered(event, received, record)
-        elif (command_id := getattr(event, "command_id", "")) and not self._accepts(envelope, command_id):
-            message = (
-                f"{type(event).__name__} is of command {command_id}, and not in the decision that accepts it"
-            )
-            self.findings.add("INV-26", record, message)
-        elif envelope.decision_id and (found := self._accepted.get(envelope.stream)) is not None:
-            decision, command_id, command = found
-            if decision == envelope.decision_id:
-                self._compare(event, command_id, command, record)
+        elif "command_id" in type(event).model_fields and event.command_id:
+            self._of_command(event, record)
+        elif envelope.decision_id and (command := self.command_of(record)) is not None:
+            self._compare(event, command, record)
+
+    def _of_command(self, event: Any, record: Record) -> None:
+        """Checks an event that names a command: it is in the decision that accepts it."""
+        found = self._accepted.get(record.envelope.stream)
+        if found is not None and found[:2] == (record.envelope.decision_id, event.command_id):
+            if found[2] is not None:
+                self._compare(event, found[2], record)
+        elif record.envelope.causation_id:  # older releases did not name that
+            name = f"{type(event).__name__} is of command {event.command_id}"
+            self.findings.add("INV-26", record, f"{name}, and not in the decision that accepts it")
 
     def command_of(self, record: Record) -> Command | None:
         """Returns the command that the decision of an event accepts."""
@@ -96,13 +102,6 @@ class CommandEffectChecks:
         """Returns the command of a stream that was accepted last, if its body is known."""
         found = self._accepted.get(stream)
         return None if found is None else found[2]
-
-    def _accepts(self, envelope: Envelope, command_id: str) -> bool:
-        """Returns whether the decision of an event accepts a command; unless it names no cause."""
-        if not envelope.causation_id:
-            return True
-        found = self._accepted.get(envelope.stream)
-        return found is not None and found[:2] == (envelope.decision_id, command_id)
 
     def _check_problems(self, event: CommandReceived, record: Record) -> None:
         first = event.problems[0] if event.problems else event.problem
@@ -140,17 +139,11 @@ class CommandEffectChecks:
             message = f"it is refused as {event.code}, and its problem is {received.problem.code}"
             self.findings.add("INV-26", record, message)
 
-    def _compare(self, event: Message, command_id: str, command: Command | None, record: Record) -> None:
+    def _compare(self, event: Message, command: Command, record: Record) -> None:
         self.findings.checked["INV-26"] += 1
-        said = getattr(event, "command_id", "")
-        if said and said != command_id:
-            message = f"{type(event).__name__} is of command {said}, and in the decision of {command_id}"
-            self.findings.add("INV-26", record, message)
-        if command is None:
-            return
         for path, value, wanted in _shared(event, command):
             if value != wanted and not (path in IN_PART and _agrees(value, wanted)):
-                message = f"{path} is {value!r:.80}, and command {command_id} says {wanted!r:.80}"
+                message = f"{path} is {value!r:.80}, and its command says {wanted!r:.80}"
                 self.findings.add("INV-26", record, message)
 
 

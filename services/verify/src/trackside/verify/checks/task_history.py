@@ -106,6 +106,8 @@ class TaskHistory:
     out_of_order: bool = False
     saved_as: dict[str, list[tuple[str, int, str, str]]] = field(default_factory=dict)
     ended_by: tuple[int, int, str] | None = None
+    changed_at: int = -1
+    """The offset of its last event."""
     details: deque[Json] = field(default_factory=lambda: deque(maxlen=KEPT_DETAILS))
     """What its process has said last while it was ready."""
 
