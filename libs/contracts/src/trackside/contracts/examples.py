@@ -183,7 +183,7 @@ TASK_EVENTS: list[Message] = [
         checkpoint=SAVED,
         step_limit=27,
     ),
-    tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130),
+    tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130, attempt=1),
     tasks.TaskHeld(task_id="digits-1.7", hold=1),
     tasks.TaskReleased(task_id="digits-1.7", hold=1),
     tasks.TaskAssigned(**TOKEN, worker_id="w1", device_ids=["gpu-0"], seen=4),
