@@ -320,6 +320,8 @@ class TaskChecks:
         task.interrupts.clear()
 
     def _stop_requested(self, task: TaskHistory, event: TaskStopRequested, record: Record) -> None:
+        at_limit = event.reason == "step_limit" and event.attempt is not None
+        self.findings.compare(record, "the attempt", event.attempt, task.attempt if at_limit else None)
         if task.stop_requested:
             self._add("INV-10", record, f"task {task.task_id} is asked to stop twice")
         task.stop_requested, task.stop_reason = True, event.reason
@@ -329,10 +331,8 @@ class TaskChecks:
 
     def _held(self, task: TaskHistory, event: TaskHeld | TaskReleased, record: Record) -> None:
         begins = isinstance(event, TaskHeld)
-        follows = event.hold == task.hold_number + int(begins)
-        self._require(
-            task.held is not begins and follows and not (begins and task.stop_requested), task, event, record
-        )
+        follows = task.held is not begins and event.hold == task.hold_number + int(begins)
+        self._require(follows and not (begins and task.stop_requested), task, event, record)
         task.held, task.hold_number = begins, event.hold
         if not begins:
             task.not_before_ms = max(task.not_before_ms, record.append_time_ms)

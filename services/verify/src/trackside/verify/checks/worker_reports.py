@@ -98,7 +98,7 @@ class WorkerReportChecks:
             self._of_current(task, event, name, record, is_copy)
         elif is_copy or type(event) is AttemptEnded:
             return  # it is said again when its command comes again
-        elif fingerprint(record) in task.counted:
+        elif task.adopted and fingerprint(record) in task.counted:
             return  # a worker that has adopted its task says again what the task said meanwhile
         elif (*said, getattr(event, "incarnation", "")) == task.ended_by:
             self._add(record, f"{name} comes after its worker has ended it")
