@@ -88,9 +88,8 @@ def may_have_secret(octets: bytes) -> bool:
             return True
     if b"\\" in searched:
         searched = _ESCAPE.sub(b"", searched)
-    letters = searched.lower().translate(
-        None, _BETWEEN
-    )  # as `called` reads a name: `pass-word`, `${a.api_key}`
+    # As `called` reads a name: `pass-word`, `${a.api_key}`.
+    letters = searched.lower().translate(None, _BETWEEN)
     for name in _FIELD_NAMES:  # noqa: SIM110 - as in looks_secret
         if name in letters:
             return True
