@@ -152,6 +152,8 @@ def _check_stopped_value(
     """Checks that the value of a trial that was stopped early is that of one of its reports."""
     name = spec.objectives[0].name if spec.objectives else "default"
     value, values = event.non_finite or event.value, set[Figure | None]()
+    if value is None and task.trainings > 1:
+        return  # the last training has reported nothing: what one before has reported is gone with it
     for said in task.reports.values():
         values |= {_value_of(name, said, is_first=True), said.non_finite or said.value}
     if value not in values and (value is not None or values):

@@ -17,6 +17,7 @@ from trackside.contracts.fleet import WorkerJoined
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported
+from trackside.contracts.trust import instance_of
 from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.verify.checks.incarnations import IncarnationHistory
 from trackside.verify.checks.placement_events import WORKER_EVENTS
@@ -64,6 +65,8 @@ class WorkerReportChecks:
 
     findings: Findings
     _numbers: dict[str, ReadNumbers] = field(default_factory=dict)
+    _earlier: dict[tuple[str, int, int, str], tuple[str, ...]] = field(default_factory=dict)
+    """Whom an incarnation has named as earlier ones when it adopted a placement of a task."""
     _unreadable: dict[str, set[int]] = field(default_factory=dict)
     """The numbers of records that this reader can't read, by their writer."""
 
@@ -71,6 +74,8 @@ class WorkerReportChecks:
         """Takes the number of a worker's record; returns whether it has none, or a record had it before."""
         number = record.envelope.sequence
         self.findings.checked["INV-25"] += record.envelope.role == "worker"
+        if type(record.message) is AttemptAdopted and record.envelope.role == "worker":
+            self._adopted(record.message, record)
         if record.envelope.role != "worker" or not number:
             return True
         incarnation = getattr(record.message, "incarnation", "")
@@ -102,6 +107,17 @@ class WorkerReportChecks:
             return  # a worker that has adopted its task says again what the task said meanwhile
         elif (*said, getattr(event, "incarnation", "")) == task.ended_by:
             self._add(record, f"{name} comes after its worker has ended it")
+
+    def _adopted(self, event: AttemptAdopted, record: Record) -> None:
+        """Checks that a worker adopts for itself, and says each time the same of a placement."""
+        name = f"AttemptAdopted of task {event.task_id}"
+        if event.worker_id != instance_of(record):
+            self._add(
+                record, f"{name}: worker {instance_of(record)} says that {event.worker_id} has adopted it"
+            )
+        place = (event.task_id, event.attempt, event.placement, event.incarnation)
+        if self._earlier.setdefault(place, tuple(event.earlier)) != tuple(event.earlier):
+            self._add(record, f"{name} names other earlier incarnations than before")
 
     def finish(self, incarnations: Iterable[IncarnationHistory]) -> None:
         """Leaves open the numbers that are missing of incarnations that have not crashed."""
