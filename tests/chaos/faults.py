@@ -69,7 +69,7 @@ async def scheduler_before_it_commands_the_device(harness: ChaosHarness) -> None
 async def worker_with_attempts(harness: ChaosHarness) -> None:
     """Kills the worker when attempts run that can't have ended: they are adopted, or lost and run again.
 
-    Both happens: with the short lease of these stacks a worker is seldom back before it ends.
+    Both happens: on a busy machine a worker is not always back before their lease ends.
     """
     running = {task.task_id for task in harness.history.in_flight}
     position = harness.history.position

@@ -43,6 +43,8 @@ SETTINGS = {
     "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
     "TRACKSIDE_SCHEDULER_RESEND_S": "0.5",
     "TRACKSIDE_WORKER_HEARTBEAT_INTERVAL_S": "0.2",
+    # Less than after what time the supervisor replaces a worker that is stopped: its attempts are lost first.
+    "TRACKSIDE_WORKER_KEEP_TASKS_S": "10",
     "TRACKSIDE_WORKER_PRELOAD": "",
 }
 

@@ -21,22 +21,22 @@ LIMIT 3
 
 @dataclass(slots=True)
 class Blockers:
-    """Who blocked a transaction when that was asked last: sentences, or "" if nobody did."""
+    """Who blocked a transaction when that was asked last, or before: sentences, or "" if nobody did."""
 
     text: str = ""
 
 
 @contextmanager
-def noted_blockers(pid: int, connect: Callable[[], Awaitable[Any]]) -> Iterator[Blockers]:
-    """Asks while the block runs, from its sixth second on, which sessions the backend `pid` waits for.
+def noted_blockers(found: Blockers, pid: int, connect: Callable[[], Awaitable[Any]]) -> Iterator[None]:
+    """Notes in `found` while the block runs, from its sixth second on, whom the backend `pid` waits for.
 
     Nothing is asked in a short one. `connect` opens another connection to the same server.
     """
-    found, loop = Blockers(), asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     asking: list[asyncio.Task[None]] = []
     timer = loop.call_later(ASK_AFTER_S, lambda: asking.append(loop.create_task(_ask(pid, connect, found))))
     try:
-        yield found
+        yield
     finally:
         timer.cancel()
         for task in asking:
@@ -47,8 +47,11 @@ async def _ask(pid: int, connect: Callable[[], Awaitable[Any]], found: Blockers)
     with suppress(Exception):  # what blocks can't be said then, and the transaction says what it fails with
         session = await connect()
         try:
+            before = ""
             while True:
-                found.text = "; ".join(map(_sentence, await session.fetch(_BLOCKERS, pid)))
+                now = "; ".join(map(_sentence, await session.fetch(_BLOCKERS, pid)))
+                # Nobody blocks a statement that has just failed: its error may come after this answer.
+                found.text, before = now or before, now
                 await asyncio.sleep(ASK_AFTER_S)
         finally:
             session.terminate()

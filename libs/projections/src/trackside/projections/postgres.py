@@ -13,7 +13,7 @@ import asyncpg
 from asyncpg import connect_utils
 
 from trackside.domain.table import RowValues, Table
-from trackside.projections.blockers import noted_blockers
+from trackside.projections.blockers import Blockers, noted_blockers
 from trackside.projections.dsn import BAD_DSN, address_of
 from trackside.projections.read_times import with_any_time
 
@@ -173,16 +173,18 @@ class Database:
         self, connection: Connection, work: Callable[[Connection], Awaitable[T]], repeatable_read: bool
     ) -> T:
         isolation: Literal["repeatable_read"] | None = "repeatable_read" if repeatable_read else None
-        with noted_blockers(
-            connection.get_server_pid(), partial(connect, self._dsn, self.schema)
-        ) as blockers:
-            try:
-                async with asyncio.timeout(self.limit_s), connection.transaction(isolation=isolation):
+        blockers = Blockers()
+        try:
+            async with asyncio.timeout(self.limit_s), connection.transaction(isolation=isolation):
+                # Asked no more once the work has failed: nobody blocks it while it is rolled back.
+                with noted_blockers(
+                    blockers, connection.get_server_pid(), partial(connect, self._dsn, self.schema)
+                ):
                     return await work(connection)
-            except (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, TimeoutError) as error:
-                if blockers.text:
-                    raise asyncpg.LockNotAvailableError(f"{_text(error)}; {blockers.text}") from error
-                raise
+        except (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, TimeoutError) as error:
+            if blockers.text:
+                raise asyncpg.LockNotAvailableError(f"{_text(error)}; {blockers.text}") from error
+            raise
 
     async def commit_with_retries(
         self,
