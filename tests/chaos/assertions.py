@@ -100,4 +100,5 @@ async def rows_are_what_the_log_says(log: Log, topics: Topics, dsn: str) -> None
     assert report.equal, "\n".join([str(report), *report.positions()])
     assert report.events > 0
     assert {DISPATCHER, SCHEDULER} <= report.live.keys()
-    assert await verify(log, topics) == []
+    found = [str(finding) for finding in await verify(log, topics)]
+    assert not found, found
