@@ -9,6 +9,7 @@ from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import MetricReported, TaskContinued, TaskSubmitted
 from trackside.domain.findings import Findings
+from trackside.domain.proposal import parse_cause
 
 
 class CheckedTask(Protocol):
@@ -140,17 +141,29 @@ class AggregateInvariants:
         """The command whose decision the event is in that is checked next; None: it is in none."""
         self.changes = 0
         """How many changes by people there were."""
+        self.changed_at = -1
+        """The offset of the last one."""
 
     def changed(self, event: Any, record: Record) -> None:
         """Checks that a change by people is the next one."""
         change = getattr(event, "change", None)
         if change is not None:
-            self.changes += 1
+            self.changes, self.changed_at = self.changes + 1, record.offset
             if change != self.changes:
                 self.findings.illegal(record, f"change {change} comes after {self.changes - 1} changes")
 
     def take(self, event: Any, record: Record) -> None:
         """Checks one of its later events."""
+
+    def not_repeated(self, event: Any, record: Record) -> str:
+        """Returns that a change without effect is a later one, or that there was none since its cause."""
+        change, cause = getattr(event, "change", None), parse_cause(record.envelope.causation_id)
+        if change is None or cause is None:
+            return ""
+        if change > self.changes + 1:
+            return f"{self.changes} changes came before"
+        known = change <= self.changes and self.changed_at <= cause[1]
+        return "no change came since its cause" if known else ""
 
     def ignored(self, event: Any) -> str:
         """Returns why one of its events should have had an effect: it may be too late, and not too early."""

@@ -170,8 +170,7 @@ class Verifier:
             self._tasks.ignored(history.tasks.get(event.task_id), event, record)
         why = ""
         if history.root is not None and AGGREGATES.by_event.get(type(event)) is history.aggregate:
-            later = getattr(event, "change", 0) > history.root.changes + 1
-            why = f"{history.root.changes} changes came before" if later else history.root.ignored(event)
+            why = history.root.not_repeated(event, record) or history.root.ignored(event)
         if why := why or _not_overtaken(history, record):
             self.findings.leave_open("INV-10", record, f"{type(event).__name__} has no effect, and {why}")
 

@@ -97,7 +97,7 @@ class WorkerReportChecks:
             self._add(record, f"{name}, which was never submitted")
             return
         said, current = (event.attempt, event.placement), (task.attempt, task.placement)
-        if said > current:
+        if said > current or min(said) < 1:
             self._add(record, f"{name}: {describe_placement(*said)} was never assigned")
         elif said == current and task.phase in (TaskPhase.PLACED, TaskPhase.ACTIVE):
             self._of_current(task, event, name, record, is_copy)
@@ -137,7 +137,8 @@ class WorkerReportChecks:
             if below and event.kind == "PERIODICAL" and fingerprint(record) not in task.reported:
                 task.out_of_order = not task.adopted
             task.reported.add(fingerprint(record))
-            if (event.interrupts, event.requests) > (task.interrupted, task.requested):
+            trained = (event.interrupts, event.requests)
+            if trained > (task.interrupted, task.requested) or min(trained) < 0:
                 self._add(record, f"{name} is of a training that has not begun")
             return
         if type(event) is AttemptAdopted:
