@@ -4,7 +4,6 @@ It takes minutes, as each process gets a seventeenth of a processor of two.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +33,6 @@ space:
   seconds: {{type: uniform, low: 0.5, high: 3}}
   value: {{type: uniform, low: 0, high: 1}}
 """
-WAITING = re.compile(r"still waiting for [a-z0-9, -]+, \d+ s after the begin")
 
 
 @pytest.fixture
@@ -51,7 +49,6 @@ def test_on_a_starved_machine_a_stack_starts_and_no_lease_ends(starved: UserFold
     options = ("--catalogue", str(NOOP), "--slots", "4", "--leash", str(leash))
     started = starved.run("up", *options, timeout_s=LIMIT_S)
     assert started.returncode == 0, started.stdout + started.stderr
-    assert WAITING.search(started.stdout + started.stderr)
 
     starved.run_ok("submit", "search.yaml", "--id", "starved", timeout_s=LIMIT_S)
     starved.run_ok("watch", "starved", timeout_s=LIMIT_S)
