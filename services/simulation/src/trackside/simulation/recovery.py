@@ -69,9 +69,12 @@ class JournalRecovery:
             faults["journal_lost"] += 1
             return []
         journal.update({placement.key: placement for placement in left})
-        if not running or rng.random() < ALL_END:
+        if not running:
             return []
-        found = [placement for placement in running if rng.random() < RUNS_ON]
+        all_end = rng.random() < ALL_END
+        found = [placement for placement in running if not all_end and rng.random() < RUNS_ON]
+        for placement in running:  # a task that has ended is so for each later process, too
+            placement.over = placement not in found
         faults["outlived"] += len(found)
         for placement in found:
             if rng.random() < RUNS_MEANWHILE:
