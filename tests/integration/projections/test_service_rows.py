@@ -17,6 +17,7 @@ from tests.integration.projections.harness import (
     Written,
     all_rows,
     all_snapshotted,
+    events_of,
     query,
     rows_of_the_whole_log,
     running_projections,
@@ -25,12 +26,18 @@ from tests.integration.projections.harness import (
 )
 from tests.integration.projections.postgres_server import KillablePostgres
 from tests.unit.projections.given import HistoryWriter, write_small_history
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
+from trackside.domain.streams import Streams
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
+from trackside.projections.owners import OWNERS as PROJECTION_OWNERS
 from trackside.projections.positions import move_positions
-from trackside.projections.postgres import Database
+from trackside.projections.postgres import LIVE_SCHEMA, Database
+from trackside.projections.postgres import database as opened_database
 from trackside.projections.row_changes import RowChanges
+from trackside.projections.row_writer import RowWriter
 from trackside.projections.snapshots import write_checkpoint
 from trackside.projections.upserts import upsert
 
@@ -212,3 +219,51 @@ async def test_no_row_is_lost_when_its_service_is_killed_at_any_step(
         await rows.caught_up()
     found = await all_rows(tables)
     assert await rows_of_the_whole_log(log, tables) == found
+
+
+async def test_a_snapshot_that_another_process_has_overtaken_is_made_again(tables: str) -> None:
+    """The other one has written the rows, and is killed before it writes their snapshots."""
+    topics, log = Topics(event_partitions=1), MemoryLog()
+    history = await write_small_history(log, topics)
+    begun = await events_of(log, topics)
+    await history.search("overtaken")
+    changed = await events_of(log, topics)
+    await history.search("later")
+    all_of_it = await events_of(log, topics)
+    async with opened_database(tables, LIVE_SCHEMA) as opened:
+        ours, killed = [SavingService(log, tables, topics, opened) for _ in range(2)]
+        for each in (ours, killed):
+            await each.begin()
+        await ours.write(changed[: (len(begun) + len(changed)) // 2], save=True)
+        await killed.write(all_of_it[: len(changed) + 1], save=False)
+        await ours.write(changed, save=True)
+        await ours.write(all_of_it, save=True)
+    assert await all_snapshotted(tables)
+
+
+class SavingService:
+    """Folds a log of one partition as the dispatcher does, and writes rows with or without snapshots."""
+
+    def __init__(self, log: MemoryLog, dsn: str, topics: Topics, opened: Database) -> None:
+        owner = PROJECTION_OWNERS["dispatcher"]
+        self._changes, self._streams = RowChanges(owner, topics), Streams(AGGREGATES)
+        service = service_on(log, dsn, topics)
+        self._writer = RowWriter(owner, service, opened, lambda _: None, lambda: None)
+        self._place, self._read = (topics.events.name, 0), 0
+
+    async def begin(self) -> None:
+        self._changes.start(await self._writer.prepare())
+
+    async def write(self, records: list[Record], *, save: bool) -> None:
+        """Folds what is new of the records of a log, and writes its rows in one transaction."""
+        unsaved = self._changes.unsaved
+        assert unsaved is not None
+        for record in records[self._read :]:
+            stream, outcome = self._streams.fold(record)
+            self._changes.note(stream, outcome, record)
+        self._read, position = len(records), records[-1].offset + 1
+        expected = dict(self._changes.bases)
+        taken = self._changes.take({self._place: position})
+        due = unsaved.due(0, 0) if save else []
+        made = [unsaved.take(partition, position, self._streams) for partition in due]
+        await self._writer.write(taken, expected, made)

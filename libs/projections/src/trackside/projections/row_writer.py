@@ -91,8 +91,8 @@ class RowWriter:
     ) -> dict[TopicPartition, int]:
         """Writes what was taken of an owner's changes; returns the positions of the rows before that.
 
-        Nothing is written of partitions whose rows another process has written as far. Raises RewoundError if
-        rows are older than `expected`.
+        Nothing is written of partitions whose rows another process has written as far; the checkpoints that
+        are not written are given back. Raises RewoundError if rows are older than `expected`.
         """
         self._writing_ms = min((pending.oldest_ms for pending in taken.values()), default=None)
         writes = {place: pending.writes() for place, pending in taken.items()}
@@ -120,8 +120,15 @@ class RowWriter:
                     await write_checkpoint(connection, made)
             return found
 
-        began = monotonic_s()
-        found = await self._database.commit_with_retries(work, self.on_retry)
+        began, unwritten_checkpoints = monotonic_s(), checkpoints
+        try:
+            found = await self._database.commit_with_retries(work, self.on_retry)
+            unwritten_checkpoints = [
+                made for made in checkpoints if found[events, made.partition] > made.position
+            ]
+        finally:
+            for made in unwritten_checkpoints:
+                made.give_back()
         took_s = monotonic_s() - began
         histogram("trackside.projections.transaction.seconds").labels(projection=owner).observe(took_s)
         for write in (write for each in writes.values() for write in each):

@@ -1,8 +1,9 @@
 """Snapshots of streams: written in the transaction of the rows, so that both are at the same position."""
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 
 from pydantic import ValidationError
@@ -60,6 +61,8 @@ class Checkpoint:
     partition: int
     position: int
     rows: list[tuple[str, int, int, str, bool, str]] = field(default_factory=list)
+    give_back: Callable[[], None] = lambda: None
+    """Has its streams saved with the next checkpoint: to be called if this one is not written."""
 
 
 def checkpoint(partition: int, position: int, streams: Iterable[Stream]) -> Checkpoint:
@@ -115,10 +118,18 @@ class UnsavedStreams:
         names = sorted(self._streams.pop(partition))
         found = (stream for name in names if (stream := streams.find(name)) is not None)
         made = checkpoint(partition, position, found)
+        is_hurried = partition in self._hurried
+        made.give_back = partial(self._give_back, partition, names, self._records[partition], is_hurried)
         self._records[partition] = 0
         self._hurried.discard(partition)
         self._bytes.update({row[0]: len(row[-1]) for row in made.rows})
         return made
+
+    def _give_back(self, partition: int, names: list[str], records: int, is_hurried: bool) -> None:
+        self._streams.setdefault(partition, set()).update(names)
+        self._records[partition] += records
+        if is_hurried:
+            self._hurried.add(partition)
 
 
 async def write_checkpoint(connection: Connection, made: Checkpoint) -> None:
