@@ -12,6 +12,7 @@ from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
     TaskAccepted,
+    TaskRefused,
     TaskStatusChanged,
 )
 from trackside.worker.assignment import Assignment
@@ -74,6 +75,24 @@ async def test_fm_9_a_command_that_comes_late_is_passed_over(harness: WorkerHarn
     await harness.send(command)
     story = await harness.events_until_end("a", ends=2)
     assert {event.placement for event in of(story, TaskAccepted) + of(story, AttemptEnded)} == {2}
+
+
+@pytest.mark.parametrize("newer", ["is refused", "is called off"])
+async def test_a_newer_placement_ends_the_one_before_also_if_it_never_runs(
+    harness: WorkerHarness, newer: str
+) -> None:
+    """The log has gone beyond the first one: no command could stop it any more."""
+    command = await harness.run("a", {"tell_pid": True, "seconds": 600})
+    pid = await harness.pid("a")
+    if newer == "is refused":
+        await harness.run("a", placement=2)
+        assert (await harness.event(TaskRefused, "a")).code == "device_busy"
+    else:
+        await harness.stop(command.model_copy(update={"placement": 2}))
+        await harness.event(AttemptEnded, "a")
+    await harness.event(AttemptEnded, "a", nth=2 if newer == "is called off" else 1)
+    assert not alive(pid)
+    assert (await harness.ended("b")).end is AttemptEnd.FINISHED
 
 
 @pytest.mark.parametrize("wait", [False, True])

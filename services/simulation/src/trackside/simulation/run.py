@@ -16,7 +16,7 @@ from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.fleet import Device
+from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
@@ -40,6 +40,7 @@ from trackside.simulation.worker import SimulatedWorker
 from trackside.verify.log import VerifyProgress, verify_topics
 
 ATTEMPT_ENDED = AttemptEnded.wire_type().encode()
+WORKER_JOINED = WorkerJoined.wire_type().encode()
 ARTIFACT_SAVED = ArtifactSaved.wire_type().encode()
 LIMIT_S = 600.0
 """The virtual time after which a stream that hasn't ended never will, s."""
@@ -244,7 +245,7 @@ class Simulation:
         self.loop.post(delay_s, action, *arguments)
 
     def _on_append(self, topic: str, record: Outgoing) -> None:
-        if topic == self.topics.fleet.name and not self._published:
+        if ("ce_type", WORKER_JOINED) in record.headers and not self._published:
             self._published = True
             self._after(START_DELAY_S, self._publish)
         elif topic == self.topics.events.name:

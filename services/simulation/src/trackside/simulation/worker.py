@@ -251,9 +251,9 @@ class _Incarnation:
             )
             self._fencing.record_answer(command.task_id, token, refused)
             self._reporter.event(placement, refused)
+            self._end_older(command.task_id)
             return
-        for older in [key for key in self._placements if key[0] == command.task_id]:
-            self._end_early(self._placements[older], AttemptEnd.LOST)
+        self._end_older(command.task_id)
         self._fencing.record_accepted(command.task_id, token)
         self._worker.disk.journal[placement.key] = placement
         self._placements[placement.key] = placement
@@ -296,7 +296,13 @@ class _Incarnation:
         """Records that a placement must never run, whenever its command arrives."""
         placement = simulated_placement(command, (), {}, True, cause)
         self._fencing.record_forbidden(command.task_id, placement.key[1:])
+        self._end_older(command.task_id)
         return placement
+
+    def _end_older(self, task_id: str) -> None:
+        """Ends the placements of a task that the log has replaced by a newer one."""
+        for key in [key for key in self._placements if key[0] == task_id]:
+            self._end_early(self._placements[key], AttemptEnd.LOST)
 
     def _end_early(self, placement: SimulatedPlacement, end: AttemptEnd, cause: str = "") -> None:
         if placement.ending is None:

@@ -241,6 +241,7 @@ class Incarnation:
             entry = journal_entry_of(command, envelope)
             refused = Reporter(self._publisher, entry).refused(action.code, action.message)
             self._fencing.record_answer(command.task_id, entry.token, refused)
+            self.placements.end_older(entry)
         elif action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command, envelope)
 

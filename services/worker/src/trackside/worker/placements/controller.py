@@ -54,6 +54,7 @@ NEIGHBOURS_EVERY_S = 0.1
 """Seconds between two looks at what other workers of the host have, while a task here or there waits."""
 RETRY_S = 0.005
 """Seconds until the next try, while another worker decides what begins."""
+STAGES_THAT_RUN = (Stage.LOADED, Stage.TRAINING)
 
 
 class PlacementController:
@@ -156,17 +157,21 @@ class PlacementController:
             self.spawn(self._carry_out(placement))
 
     def _add(self, placement: LocalPlacement) -> None:
-        entry = placement.entry
-        older = [each for each in self.active.values() if each.entry.task_id == entry.task_id]
-        self._fencing.record_accepted(entry.task_id, entry.token)
+        self._fencing.record_accepted(placement.entry.task_id, placement.entry.token)
         self.active[placement.key] = placement
         self.ledger.add(placement.key, placement.allocation)
-        for each in older:
-            each.stop(AttemptEnd.LOST)
+        self.end_older(placement.entry)
+
+    def end_older(self, entry: JournalEntry) -> None:
+        """Ends what runs here of the earlier placements of a task, also if this one never will."""
+        for placement in list(self.active.values()):
+            if placement.entry.task_id == entry.task_id and placement.entry.token < entry.token:
+                placement.stop(AttemptEnd.LOST)
 
     def forbid(self, entry: JournalEntry, end: AttemptEnd | None) -> None:
         """Reports an end, or that it is given back, for a placement that never came; it will never run."""
         self._fencing.record_forbidden(entry.task_id, entry.token)
+        self.end_older(entry)
         with contextlib.suppress(OSError):  # the log will have it
             self._context.journal.write(entry)
         reporter = Reporter(self._publisher, entry)
@@ -369,11 +374,8 @@ class PlacementController:
         self.advance()
 
     def _process_free(self, placement: LocalPlacement, process: TaskProcess, free: ProcessFree) -> None:
-        placement.reporter.resources_freed()
-        self.ledger.remove(placement.key)
-        placement.allocation.stage = Stage.ENDING
+        self._process_gone(placement)
         self.warm.add(self._admission.kind(placement), process, placement.entry.device_ids, free)
-        self.advance()
 
     def _remove(self, placement: LocalPlacement) -> None:
         self.ledger.remove(placement.key)
@@ -382,8 +384,7 @@ class PlacementController:
         self.advance()
 
     def _update_gauge(self) -> None:
-        stages = (Stage.LOADED, Stage.TRAINING)
-        running = sum(each.allocation.stage in stages for each in self.active.values())
+        running = sum(each.allocation.stage in STAGES_THAT_RUN for each in self.active.values())
         metrics.gauge("trackside.worker.running.tasks").set(running)
 
     def _return(self, entry: JournalEntry, reporter: Reporter) -> None:
