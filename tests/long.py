@@ -101,7 +101,7 @@ PIECES: tuple[Piece, ...] = (
     ),
     Piece("browser", 4, ("tests/browser",), workers=1),
     _chaos("search", 4.5, "test_chaos.py"),
-    _unit("decisions", 4, "aggregates", "domain", "contracts", "scheduler", "verify"),
+    _unit("decisions", 3, "aggregates", "domain", "contracts", "scheduler", "verify"),
     _unit("dispatcher", 4, "dispatcher", "simulation"),
     _unit(
         "rest",
