@@ -76,6 +76,8 @@ def _chaos(name: str, minutes: float, *paths: str) -> Piece:
     return Piece(f"chaos-{name}", minutes, tuple(f"tests/chaos/{path}" for path in paths), workers=1)
 
 
+ALERTS = {"inputs": 5, "decisions": 5, "connections": 4, "servers": 3.5, "processes": 5}
+"""The minutes of the faults of each word in `tests.chaos.alerts.cases`."""
 PIECES: tuple[Piece, ...] = (
     _integration("rows", 2, "projections", "summary_indexer", "summaries", "boards", "metrics"),
     _integration("replay", 1.5, "replay", "verify"),
@@ -99,10 +101,10 @@ PIECES: tuple[Piece, ...] = (
         "tasks_in_groups",
         "tasks_page",
     ),
-    Piece("browser", 4, ("tests/browser",), workers=1),
+    Piece("browser", 3, ("tests/browser",), workers=1),
     _chaos("search", 4.5, "test_chaos.py"),
     _unit("decisions", 3, "aggregates", "domain", "contracts", "scheduler", "verify"),
-    _unit("dispatcher", 4, "dispatcher", "simulation"),
+    _unit("dispatcher", 3, "dispatcher", "simulation"),
     _unit(
         "rest",
         1.5,
@@ -138,8 +140,8 @@ PIECES: tuple[Piece, ...] = (
     _chaos("adoption", 5, "test_adoption_on_a_busy_machine.py"),
     _chaos("alerts", 5, "alerts/test_alerts.py"),
     *(
-        Piece(f"alerts-{word}", 5, ("tests/chaos/alerts/test_faults.py",), workers=1, only=f"{word}-")
-        for word in ("inputs", "decisions", "servers", "processes")
+        Piece(f"alerts-{word}", minutes, ("tests/chaos/alerts/test_faults.py",), workers=1, only=f"{word}-")
+        for word, minutes in ALERTS.items()
     ),
     _bench("trials", 3, "trials", "slots", "batch", "answers", "idle", "peers"),
     _bench("log", 3, "rebuild", "points", "replay", "simulation", "service-memory", "recovery", "resumption"),

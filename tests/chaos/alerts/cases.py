@@ -71,6 +71,8 @@ OF_DECISIONS = (
         ),
         perhaps=("TracksideAppendsUnanswered",),
     ),
+)
+OF_CONNECTIONS = (
     Case(faults.reads_of_scheduler_held_back, ("TracksideLogLag",)),
     Case(faults.appends_of_scheduler_held_back, ("TracksideAppendsUnanswered",)),
 )
@@ -88,6 +90,7 @@ OF_PROCESSES = (
     Case(
         faults.scheduler_paused_while_the_log_is_busy,
         ("TracksideDeviceIdle", "TracksideServiceDown"),
+        minute_s=2.0,  # ten of these must be less than after what time the supervisor ends the scheduler
     ),
     Case(
         faults.service_killed_again,
@@ -96,5 +99,11 @@ OF_PROCESSES = (
         minute_s=2.0,
     ),
 )
-CASES = {"inputs": OF_INPUTS, "decisions": OF_DECISIONS, "servers": OF_SERVERS, "processes": OF_PROCESSES}
+CASES = {
+    "inputs": OF_INPUTS,
+    "decisions": OF_DECISIONS,
+    "connections": OF_CONNECTIONS,
+    "servers": OF_SERVERS,
+    "processes": OF_PROCESSES,
+}
 """Faults by what they are about; those of one word are made in one piece of the long run."""
