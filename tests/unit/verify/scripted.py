@@ -285,6 +285,7 @@ class LimitsScript(ScriptedScenario):
         return any(task.unschedulable for task in tasks) and bool(_saved(streams))
 
 
+DRAWN: Any = {"task_type": TASK_TYPE, "space": SPACE, "tuner": {"name": "random"}}
 PAST: Any = [{"parameters": {"x": x}, "value": 1.0} for x in (0.5, 0.75)]
 
 
@@ -293,14 +294,7 @@ class SearchScript(ScriptedScenario):
 
     kind = name = "search"
     script = (
-        given(
-            STREAM,
-            searches.StartSearch,
-            task_type=TASK_TYPE,
-            space=SPACE,
-            tuner={"name": "random"},
-            max_trials=9,
-        ),
+        given(STREAM, searches.StartSearch, **DRAWN, max_trials=9),
         given(STREAM, searches.PauseSearch, reason="for a while"),
         given(STREAM, searches.ResumeSearch),
         given(STREAM, searches.UpdateSearch, concurrency=2, max_duration_s=900.0, goal=99.0),
@@ -322,17 +316,7 @@ class TimedScript(ScriptedScenario):
 
     kind = "search"
     name = "timed"
-    script = (
-        given(
-            STREAM,
-            searches.StartSearch,
-            task_type=TASK_TYPE,
-            space=SPACE,
-            tuner={"name": "random"},
-            max_trials=1_000,
-            max_duration_s=2.0,
-        ),
-    )
+    script = (given(STREAM, searches.StartSearch, **DRAWN, max_trials=1_000, max_duration_s=2.0),)
 
 
 class ReportedRounds(RoundsScenario):

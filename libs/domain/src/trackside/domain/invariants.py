@@ -11,6 +11,9 @@ from trackside.contracts.tasks import MetricReported, TaskContinued, TaskSubmitt
 from trackside.domain.findings import Findings
 from trackside.domain.proposal import parse_cause
 
+KEPT_DETAILS = 100
+"""How many of the newest details of a service are kept, of each task."""
+
 
 class CheckedTask(Protocol):
     """A task as the checks of tasks know it."""
@@ -62,7 +65,7 @@ class CheckedTask(Protocol):
 
     @property
     def details(self) -> Sequence[Json]:
-        """What its process has said while it was ready, at most the last hundred."""
+        """What its process has said last while it was ready, `KEPT_DETAILS` times at most."""
         ...
 
     @property

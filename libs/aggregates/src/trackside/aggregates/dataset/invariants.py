@@ -20,10 +20,7 @@ from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask, check_needs
-
-KEPT_DETAILS = 100
-"""How many reports of a watcher are known, at most: with more, one may be of an older one."""
+from trackside.domain.invariants import KEPT_DETAILS, AggregateInvariants, CheckedTask, check_needs
 
 
 class DatasetInvariants(AggregateInvariants):
@@ -93,6 +90,7 @@ class DatasetInvariants(AggregateInvariants):
     def _check_report(self, event: DatasetReport, record: Record) -> None:
         watcher = self.tasks.get(self.watching)
         said, told = _said(event), [] if watcher is None else [_told(event, each) for each in watcher.details]
+        # With more than are kept, it may be of an older one.
         if said not in (None, "", *told) and 0 < len(told) < KEPT_DETAILS:
             self.findings.differs(record, "a report", said, told[-1])
         if event.watcher != self.watchers or not self.watching or event.watcher <= self.dismissed:

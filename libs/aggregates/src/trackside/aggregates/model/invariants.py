@@ -36,10 +36,9 @@ class ModelInvariants(AggregateInvariants):
         self.versions = 0
         self.stages: dict[int, str] = {}
         self.archived = False
-        self.labels: dict[int | None, dict[str, str]] = {
-            None: dict(cast(ModelRegistered, record.message).model.labels)
-        }
-        self.tags: dict[int | None, set[str]] = {None: set(cast(ModelRegistered, record.message).model.tags)}
+        model = cast(ModelRegistered, record.message).model
+        self.labels: dict[int | None, dict[str, str]] = {None: dict(model.labels)}
+        self.tags: dict[int | None, set[str]] = {None: set(model.tags)}
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the model after its first one."""
@@ -87,8 +86,7 @@ class ModelInvariants(AggregateInvariants):
 
     def _tagged(self, event: ModelTagged, record: Record) -> None:
         """Checks that an event has those of the tags and labels of its command that were not so before."""
-        labels = self.labels.setdefault(event.version, {})
-        tags = self.tags.setdefault(event.version, set())
+        labels, tags = self.labels.get(event.version, {}), self.tags.get(event.version, set())
         wanted = self.command
         if isinstance(wanted, TagModel):
             compare = self.findings.compare
@@ -96,11 +94,9 @@ class ModelInvariants(AggregateInvariants):
             compare(record, "the labels", event.labels, new)
             compare(record, "new tags", set(event.added), {*wanted.add} - {*wanted.remove} - tags)
             compare(record, "removed tags", set(event.removed), tags & {*wanted.remove})
-        labels |= {name: text for name, text in event.labels.items() if text is not None}
-        for name in event.labels.keys() - {name for name, text in event.labels.items() if text is not None}:
-            labels.pop(name, None)
-        tags |= {*event.added}
-        tags -= {*event.removed}
+        changed = {**labels, **event.labels}
+        self.labels[event.version] = {name: text for name, text in changed.items() if text is not None}
+        self.tags[event.version] = (tags | {*event.added}) - {*event.removed}
 
     def _version_added(self, event: ModelVersionAdded, record: Record) -> None:
         self.labels[event.version], self.tags[event.version] = dict(event.model.labels), {*event.model.tags}

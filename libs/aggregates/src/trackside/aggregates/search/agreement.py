@@ -26,6 +26,8 @@ from trackside.domain.invariants import CheckedTask
 _ROUNDING = 1e-9
 _BUDGETS = frozenset({"interval", "max_resource", "starts"})
 """The options of tuners that give trials a limit of steps."""
+LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
+"""The limits of a search that people may change."""
 _EARLY = TrialStatus.EARLY_STOPPED
 STOPPED_BY = {"assessor": _EARLY, "max_trial_duration": _EARLY}
 STOPPED_BY |= {"user": TrialStatus.USER_CANCELED}
@@ -179,9 +181,6 @@ def _value_of(name: str, said: MetricReported | None, *, is_first: bool) -> Figu
     if name in said.others:
         return said.others[name]
     return (said.non_finite or said.value) if is_first or name == "default" else None
-
-
-LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
 
 
 def limits(spec: SearchSpec, command: UpdateSearch | None = None) -> dict[str, Any]:

@@ -92,8 +92,8 @@ def stops_at_limit(stream: Stream[Search]) -> Iterable[Proposal]:
     for number in sorted(search.active):
         task = stream.tasks.get(search.task_of(number))
         if task is not None and _is_at_limit(task):
-            number = task.attempt.number
-            stop = TaskStopRequested(task_id=task.task_id, reason="step_limit", attempt=number)
+            reported_by = task.attempt.number
+            stop = TaskStopRequested(task_id=task.task_id, reason="step_limit", attempt=reported_by)
             yield Proposal("stop task", [stop], task.reported_at, task.traceparent)
 
 

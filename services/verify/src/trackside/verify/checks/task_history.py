@@ -8,10 +8,9 @@ from trackside.contracts.message import Json
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, MetricReported, Reservation, TaskStatus, TaskSubmitted
+from trackside.domain.invariants import KEPT_DETAILS
 from trackside.verify.checks.devices import AssignedPlace
 
-KEPT_DETAILS = 100
-"""How many of the newest details of a service are kept."""
 _INTERRUPTS_OF = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
 
 
