@@ -11,9 +11,12 @@ from tests.unit.verify import mutants
 from tests.unit.verify.mutants import Found
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Envelope, Event, Record
+from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskAccepted, TaskStatus
 from trackside.domain.findings import Findings
+from trackside.verify.checks.attempt_ends import check_end
 from trackside.verify.checks.incarnations import IncarnationChecks
+from trackside.verify.checks.task_history import TaskHistory
 from trackside.verify.verifier import Verifier
 
 
@@ -121,3 +124,19 @@ def test_an_adoption_without_right_is_found(wrong: Sequence[Event], invariant: s
     told = told_of(*wrong)
     assert any(each == invariant and said in message for each, message in found(told)), found(told)
     assert found(told, lax=False) == []
+
+
+@pytest.mark.parametrize(
+    ("was_adopted", "sequence", "recovered"),
+    [(False, 0, True), (False, 7, False), (True, 0, False), (True, 7, False)],
+)
+def test_an_end_is_recovered_that_a_worker_reports_at_its_start_of_what_it_had_not_adopted(
+    was_adopted: bool, sequence: int, recovered: bool
+) -> None:
+    task = TaskHistory("s.0", Needs(), 0, adopted=was_adopted)
+    for said in (True, False):
+        event, findings = ended().model_copy(update={"recovered": said}), Findings()
+        record = at(event, 0, sequence)
+        record.envelope = Envelope({**record.envelope.headers, "ce_causationid": b"assigned"})
+        check_end(task, event, record, findings, numbered=True)
+        assert bool(findings.found) is (said is not recovered)

@@ -13,7 +13,11 @@ WITHOUT_ERROR = frozenset({AttemptEnd.FINISHED})
 def check_end(
     task: TaskHistory, event: AttemptEnded, record: Record, findings: Findings, *, numbered: bool
 ) -> None:
-    """Checks what an end says of itself; its worker numbers its events, if `numbered`."""
+    """Checks what an end says of itself; its worker numbers its events, if `numbered`.
+
+    A worker that ends at its start what an earlier incarnation had has no number for that. It recovers the
+    end, except of a placement that was adopted before: that one it adopts first.
+    """
     if event.reports is not None and len(task.reported) < event.reports:
         message = f"its worker has reported {event.reports} values, and {len(task.reported)} are there"
         findings.add("INV-25", record, message)
@@ -30,7 +34,8 @@ def check_end(
     if event.end not in WITH_LIMIT:
         findings.compare(record, "the limit", (event.limit, event.limit_bytes), (None, 0))
     if numbered and record.envelope.role == "worker":
-        findings.compare(record, "recovered", event.recovered, record.envelope.sequence == 0)
+        recovered = record.envelope.sequence == 0 and not task.adopted
+        findings.compare(record, "recovered", event.recovered, recovered)
 
 
 def check_report(task: TaskHistory, event: MetricReported, record: Record, findings: Findings) -> None:
