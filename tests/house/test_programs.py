@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.long import PIECES, SHARE_MINUTES, Piece, chosen, main, run, share_of, shares
+from tests.chaos.alerts.cases import CASES
+from tests.long import ALERTS, PIECES, SHARE_MINUTES, Piece, chosen, main, run, share_of, shares
 from tests.promises import may_be_skipped, promises, skipped_promises
 from tests.times import Measured, SetUp, tables
 
@@ -33,6 +34,7 @@ def test_all_pieces_are_in_a_share_of_which_none_is_too_long() -> None:
     assert all(piece.minutes <= 5 for piece in PIECES)
     assert sum(piece.minutes for piece in PIECES) <= 120
     assert {share_of(hours, len(groups)) for hours in range(0, 3 * len(groups), 3)} == set(range(len(groups)))
+    assert ALERTS.keys() == CASES.keys(), "else faults of alerts would be in no piece"
 
 
 def test_pieces_are_chosen_by_words_of_their_names_and_folders() -> None:

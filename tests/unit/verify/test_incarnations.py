@@ -25,10 +25,10 @@ def joined(incarnation: str) -> WorkerJoined:
     return WorkerJoined(worker_id="w1", incarnation=incarnation, **about)
 
 
-def at(event: Event, offset: int, sequence: int = 0) -> Record:
+def at(event: Event, offset: int, sequence: int = 0, **headers: bytes) -> Record:
     record = record_of(event, offset, stream="w1")
-    if sequence:
-        record.envelope = Envelope({**record.envelope.headers, "ce_sequence": b"%d" % sequence})
+    numbered = {"ce_sequence": b"%d" % sequence} if sequence else {}
+    record.envelope = Envelope({**record.envelope.headers, **numbered, **headers})
     return record
 
 
@@ -136,7 +136,6 @@ def test_an_end_is_recovered_that_a_worker_reports_at_its_start_of_what_it_had_n
     task = TaskHistory("s.0", Needs(), 0, adopted=was_adopted)
     for said in (True, False):
         event, findings = ended().model_copy(update={"recovered": said}), Findings()
-        record = at(event, 0, sequence)
-        record.envelope = Envelope({**record.envelope.headers, "ce_causationid": b"assigned"})
+        record = at(event, 0, sequence, ce_causationid=b"assigned")
         check_end(task, event, record, findings, numbered=True)
         assert bool(findings.found) is (said is not recovered)

@@ -100,7 +100,7 @@ class RowWriter:
         lag = gauge("trackside.projections.lag.records").labels(projection=owner)
         lag.set(sum(pending.end - pending.base for pending in taken.values()))
 
-        async def work(connection: Connection) -> dict[TopicPartition, int]:
+        async def work(connection: Connection) -> tuple[dict[TopicPartition, int], set[int]]:
             found = await lock_positions(connection, owner, {topic for topic, _ in expected})
             for tp, base in expected.items():
                 if found.get(tp, -1) < base:
@@ -115,20 +115,18 @@ class RowWriter:
                 await move_positions(connection, owner, unwritten)
                 changed = set[str]().union(*(taken[tp].streams for tp in unwritten))
                 await notify(connection, self._database.schema, owner, unwritten, changed)
-            for made in checkpoints:
-                if found[events, made.partition] <= made.position:
-                    await write_checkpoint(connection, made)
-            return found
+            newest = [made for made in checkpoints if found[events, made.partition] <= made.position]
+            for made in newest:
+                await write_checkpoint(connection, made)
+            return found, {made.partition for made in newest}
 
-        began, unwritten_checkpoints = monotonic_s(), checkpoints
+        began, saved = monotonic_s(), set[int]()
         try:
-            found = await self._database.commit_with_retries(work, self.on_retry)
-            unwritten_checkpoints = [
-                made for made in checkpoints if found[events, made.partition] > made.position
-            ]
+            found, saved = await self._database.commit_with_retries(work, self.on_retry)
         finally:
-            for made in unwritten_checkpoints:
-                made.give_back()
+            for made in checkpoints:
+                if made.partition not in saved:
+                    made.give_back()
         took_s = monotonic_s() - began
         histogram("trackside.projections.transaction.seconds").labels(projection=owner).observe(took_s)
         for write in (write for each in writes.values() for write in each):

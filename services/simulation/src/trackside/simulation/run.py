@@ -245,7 +245,7 @@ class Simulation:
         self.loop.post(delay_s, action, *arguments)
 
     def _on_append(self, topic: str, record: Outgoing) -> None:
-        if ("ce_type", WORKER_JOINED) in record.headers and not self._published:
+        if not self._published and ("ce_type", WORKER_JOINED) in record.headers:
             self._published = True
             self._after(START_DELAY_S, self._publish)
         elif topic == self.topics.events.name:
