@@ -11,7 +11,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.integration.projections.harness import (
-    FAST_PACE,
     TOPICS,
     Written,
     all_rows,
@@ -33,7 +32,7 @@ from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS as OWNED
 from trackside.projections.peaks import newest_peaks
 from trackside.projections.postgres import database as opened_database
-from trackside.projections.runner import run_projection
+from trackside.projections.runner import Pace, run_projection
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
@@ -147,11 +146,13 @@ async def test_what_a_start_reads_of_an_older_release_is_passed_over(database: s
 async def test_an_older_release_that_still_runs_stops_and_says_so(tables: str) -> None:
     log, written = MemoryLog(), asyncio.Event()
     await write_small_history(log, TOPICS)
+    # The later release is in this process, too: while it is there, the older one shall have nothing to
+    # write, not even snapshots of what is quiet.
+    pace = Pace(between_s=0.01, quiet_s=3_600.0)
     older = asyncio.create_task(
-        run_projection("dispatcher", service_on(log, tables), pace=FAST_PACE, on_written=written.set)
+        run_projection("dispatcher", service_on(log, tables), pace=pace, on_written=written.set)
     )
     async with asyncio.timeout(60):
-        # The later release is in this process, too: meanwhile the older one shall have nothing to write.
         while await is_behind(log, tables, "dispatcher", TOPICS):
             await written.wait()
             written.clear()
