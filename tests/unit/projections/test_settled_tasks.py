@@ -32,7 +32,7 @@ from trackside.domain.react import react
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import Stream, forget_settled
 from trackside.domain.streams import Streams, dump, load, pack
-from trackside.domain.table import RowKey, RowValues, SettlingProjection
+from trackside.domain.table import RowKey, RowValues, settled_keys
 from trackside.projections.ignored_reports import ignored_reason
 from trackside.projections.owners import OWNERS, Owner
 from trackside.projections.row_changes import RowChanges
@@ -209,10 +209,9 @@ def rows_are_the_same(told: Told, forgets: Callable[[], bool]) -> set[str]:
         if stream.closed or not forgets():
             continue
         for projection in OF_STREAMS:
-            if isinstance(projection, SettlingProjection):
-                for key in list(projection.settled_keys(stream)):
-                    assert (projection.table.name, key) not in rows
-                    rows[projection.table.name, key] = projection.row(stream, key)
+            for key in list(settled_keys(projection, stream) or ()):
+                assert (projection.table.name, key) not in rows
+                rows[projection.table.name, key] = projection.row(stream, key)
         forget_settled(stream)
         services = [task for task in stream.tasks.values() if task.needs.service]
         assert all(len(task.attempts) <= KEPT_ATTEMPTS for task in services)

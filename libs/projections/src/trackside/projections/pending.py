@@ -11,9 +11,9 @@ from trackside.domain.table import (
     RecordProjection,
     RowKey,
     RowValues,
-    SettlingProjection,
     Table,
     TableWrite,
+    settled_keys,
 )
 
 
@@ -109,8 +109,8 @@ class PendingChanges:
         for projection, keys in list(touched.keys.items()):
             if stream.closed:
                 settled = [] if projection.table.changes_after_close else list(keys)
-            elif isinstance(projection, SettlingProjection):
-                settled = [key for key in projection.settled_keys(stream) if key in keys]
+            elif (of_stream := settled_keys(projection, stream)) is not None:
+                settled = [key for key in of_stream if key in keys]
             else:
                 continue
             _compute(projection, stream, settled, self._rows_of(self._rows, projection.table))

@@ -17,7 +17,7 @@ from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.reader_sessions import end_long_sessions
-from trackside.projections.runner import run_projection
+from trackside.projections.runner import Pace, run_projection
 from trackside.projections.stream_keys import PostgresStreamKeys
 from trackside.sdk.signing import read_signer
 from trackside.summary_indexer.api.opening import open_reads
@@ -38,6 +38,8 @@ from trackside.summary_indexer.watching.watched_directories import watch_directo
 from trackside.telemetry.metrics import declare
 
 log = structlog.get_logger("trackside.summary_indexer")
+FEW_RECORDS = Pace(gather_s=0)
+"""Of dead letters: the broker answers when there is one, instead of seven times a second."""
 
 
 def main() -> None:
@@ -95,7 +97,9 @@ async def _run(
             run_consumer(service.settings, settings.session_timeout_s, indexer),
             updaters.run(),
             _serve_reads(service, settings, store, api),
-            run_projection(SUMMARY_INDEXER, service, on_waiting=wait_reasons.reporter("dead letters")),
+            run_projection(
+                SUMMARY_INDEXER, service, on_waiting=wait_reasons.reporter("dead letters"), pace=FEW_RECORDS
+            ),
             purge_deleted_jobs(service, for_purges),
             end_long_sessions(dsn),
             watch_liveness(

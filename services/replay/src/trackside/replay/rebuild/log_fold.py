@@ -15,7 +15,7 @@ from trackside.domain.fold import AFTER_CLOSE
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams, pack
-from trackside.domain.table import Projection, RowKey, RowValues, SettlingProjection, Table
+from trackside.domain.table import Projection, RowKey, RowValues, Table, settled_keys
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.released_streams import read_again
@@ -197,9 +197,8 @@ class LogFold:
     def _add_settled_rows(self, stream: Stream, present: list[Owner]) -> None:
         """Adds the rows that never change again, and forgets what they are computed from."""
         for projection in (each for owner in present for each in owner.of_kind(stream.kind)):
-            if isinstance(projection, SettlingProjection):
-                rows, row = self.rows.of(projection.table), projection.row
-                rows += [row(stream, key) for key in projection.settled_keys(stream)]
+            if (keys := settled_keys(projection, stream)) is not None:
+                self.rows.of(projection.table).extend(projection.row(stream, key) for key in keys)
         forget_settled(stream)
 
     def _add_record_rows(

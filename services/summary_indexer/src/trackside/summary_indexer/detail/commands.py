@@ -21,6 +21,8 @@ log = structlog.get_logger("trackside.summary_indexer")
 MAX_WAITING = 10_000
 """How many received commands are remembered until they are accepted or refused."""
 READ_S = 1.0
+GATHER_S = 4.0
+"""How long the broker may hold events back, in s: such a command is rare, and loading can begin later."""
 _WIRE_TYPES = {kind.wire_type().encode() for kind in (CommandReceived, CommandAccepted)}
 
 
@@ -62,7 +64,8 @@ async def follow_cache_commands(events: Log, topic: Topic, reads: CurveReads) ->
         partial(events.ends, topic.name), lambda reason: log.debug("no log yet", reason=reason)
     )
     commands, loads = CacheCommands(), set[asyncio.Task[object]]()
-    reader = events.reader({(topic.name, partition): end for partition, end in ends.items()})
+    starts = {(topic.name, partition): end for partition, end in ends.items()}
+    reader = events.reader(starts, GATHER_S)
     try:
         while True:
             for entry in await reader.read(READ_S):
