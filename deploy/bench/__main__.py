@@ -32,6 +32,7 @@ from bench import (
     promotion,
     rebuild_rate,
     recovery,
+    releases,
     replay_queries,
     report_table,
     restarts,
@@ -103,6 +104,12 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         parser.add_argument(
             f"--{name}", type=type(usual), default=size(usual, least), help=f"{what} ({usual})"
         )
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="measure this checkout and another release in turn, and print the ratio of each row",
+    )
+    parser.add_argument("--turns", type=int, default=3, help="how often each of both is measured (3)")
     parser.add_argument("--peers", action="store_true", help="also run Ray Tune and Optuna, alternating")
     parser.add_argument(
         "--scale-trials",
@@ -271,12 +278,24 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}, {platform.system()}"
 
 
+def _measure_both(options: argparse.Namespace, console: Console) -> int:
+    argv = releases.without_options(sys.argv[1:], ("--against", "--turns", "--json"))
+    try:
+        releases.compare(options.against, argv, options.turns, console)
+    except MissingError as error:
+        console.print(f"missing: {error}", style="bold red")
+        return 1
+    return 0
+
+
 def main() -> int:
     """Runs the benchmark."""
     options = arguments()
     console = Console(width=report_table.WIDTH, highlight=False)
     configure_logs(level="warning")
     console.print(f"machine: {machine()}")
+    if options.against:
+        return _measure_both(options, console)
     try:
         with fresh_stack.start_stack(lambda line: console.print(f"  {line}", style="dim")) as (
             stack,

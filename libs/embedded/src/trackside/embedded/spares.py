@@ -14,6 +14,8 @@ from trackside.embedded.processes import ProcessSpec
 
 AFTER_S = 20.0
 """How long a service has run before it gets a spare: a start of the stack needs its processors for itself."""
+MODULE = "trackside.embedded.spare"
+"""What a spare runs, with the package that it may become."""
 AGAIN_S = 10.0
 """How soon a spare is started after the one before it."""
 
@@ -40,7 +42,7 @@ class Spare:
         if alive_s < after_s or now_s < self.due_s:
             return False
         self.due_s = now_s + AGAIN_S
-        argv = [sys.executable, "-m", "trackside.embedded.spare", package]
+        argv = [sys.executable, "-m", MODULE, package]
         with suppress(OSError):
             self.process = processes.spawn(replace(self.spec, argv=argv), stdin=subprocess.PIPE)
         return True
