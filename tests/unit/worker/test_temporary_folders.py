@@ -32,13 +32,22 @@ def test_processes_of_a_task_have_sockets_in_a_folder_with_a_long_path(long_fold
     assert found.resolve() == long_folder.resolve()
 
 
-def test_a_link_goes_with_its_folder_and_a_short_folder_needs_none(tmp_path: Path, long_folder: Path) -> None:
+def test_working_directories_share_a_link_that_goes_with_the_last_and_short_ones_need_none(
+    long_folder: Path,
+) -> None:
     journal = Journal(long_folder)
-    entry = JournalEntry("s", "s.0", 1, 1, "i")
-    link = temporary_folder(journal.workdir(entry))
-    assert link.is_symlink()
-    journal._remove(entry, keep_workdir=True)
-    assert not link.is_symlink()
+    entry, other = (JournalEntry("s", f"s.{at}", 1, 1, "i") for at in range(2))
+    found = temporary_folder(journal.workdir(entry))
+    assert found.parent.is_symlink() and found.parent == temporary_folder(journal.workdir(other)).parent
+    journal.workdir(entry).mkdir()
+    journal.close()
+    assert found.parent.is_symlink(), "a task uses it"
+    found.parent.unlink()
+    assert temporary_folder(journal.workdir(entry)) == found
+    assert found.parent.is_symlink(), "what cleans /tmp had removed it"
+    journal.workdir(entry).rmdir()
+    journal.close()
+    assert not found.parent.is_symlink()
     assert temporary_folder(Path("/short")) == Path("/short")
 
 

@@ -82,7 +82,7 @@ def test_a_group_is_all_processes_of_the_session(tmp_path: Path) -> None:
     process(tmp_path, 7, session=7, pages=40)
     process(tmp_path, 8, session=1, pages=80)
     found = usage.read_sessions([5, 7, 9], tmp_path)
-    assert found[5] == usage.SessionUsage(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0, 30 * PAGE)
+    assert found[5] == usage.SessionUsage(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0)
     assert found.keys() == {5, 7}
     assert usage.read_sessions([], tmp_path / "nowhere") == {}
 
@@ -100,20 +100,6 @@ def forked(root: Path, pid: int, *, anon: int, share: int, **more: Any) -> None:
     status = f"VmHWM: {anon + 50} kB\nVmRSS: {anon + 20} kB\nRssAnon: {anon} kB\nRssFile: 20 kB\n"
     rollup = f"Rss: {anon + 20} kB\nPss_Anon: {share} kB\nPss_File: 9 kB\nAnonymous: {anon} kB\n"
     process(root, pid, pages=9999, status=status, smaps_rollup=rollup, **more)
-
-
-def test_a_session_that_has_not_run_is_not_measured_again(tmp_path: Path) -> None:
-    def measured(anon: int, **more: Any) -> int:
-        forked(tmp_path, 5, session=5, anon=anon, share=anon, **more)
-        found.update(usage.read_sessions([5], tmp_path, found))
-        return found[5].memory_bytes // 1024
-
-    found: dict[int, usage.SessionUsage] = {}
-    assert measured(100) == 100
-    assert measured(200) == 100, "nothing has run that could have changed it"
-    assert measured(300, ticks=1) == 300
-    process(tmp_path, 6, session=5, pages=1)
-    assert measured(400, ticks=1) == 400 + PAGE // 1024, "another process has begun"
 
 
 def test_pages_of_the_forkserver_are_no_task_s(tmp_path: Path) -> None:
@@ -224,14 +210,23 @@ def test_a_task_keeps_its_peak_when_it_needs_less_and_when_its_processes_have_en
     assert (ended.usage, ended.peak) == (usage.Usage(), now.peak)
 
 
+def test_a_warm_process_counts_with_what_it_said_and_is_not_measured() -> None:
+    owned = [sampler.OwnedSession("warm-5", 5, ("gpu-0",), idle_bytes=70)]
+    on_gpu = {"gpu-0": GpuReading(75, 0, 0, (GpuProcess(5, 30), GpuProcess(99, 40)))}
+    assert sampler.task_uses(sample(0), sample(1), owned, on_gpu, {})["warm-5"].usage == usage.Usage(
+        70, {"gpu-0": 30}
+    )
+    assert sampler.device_readings(on_gpu, {}, owned)["gpu-0"].foreign_bytes == 40
+
+
 def test_t18_a_device_is_told_with_what_others_have_of_it_but_not_with_what_a_task_was_promised() -> None:
     processes = (GpuProcess(5, 30), GpuProcess(6, 5), GpuProcess(99, 40))
     seen = GpuReading(75, 0, 60, processes)
     session = usage.SessionUsage(frozenset({5, 6}))
     owned = [sampler.OwnedSession("t", 5, ("gpu-1",), 50)]
-    found = sampler.device_readings({"gpu-1": seen}, [session], owned)["gpu-1"]
+    found = sampler.device_readings({"gpu-1": seen}, {5: session}, owned)["gpu-1"]
     told = (found.device_id, found.used_bytes, found.foreign_bytes, found.utilisation)
     assert told == ("gpu-1", 75, 40, 60)
     seen = GpuReading(75, 0, None, ())
     owned = [sampler.OwnedSession("t", 5, ("gpu-1",), 50), sampler.OwnedSession("u", 6, ("gpu-2",), 99)]
-    assert sampler.device_readings({"gpu-1": seen}, [], owned)["gpu-1"].foreign_bytes == 25
+    assert sampler.device_readings({"gpu-1": seen}, {}, owned)["gpu-1"].foreign_bytes == 25

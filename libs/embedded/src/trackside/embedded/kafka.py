@@ -105,6 +105,8 @@ controller.quorum.voters=1@{HOST}:{controller_port}
 # a kill or a stall: see SESSION_MS
 broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms=250
+# no other controller has to see that this one is there: an idle broker writes nothing
+metadata.max.idle.interval.ms=0
 # topics are only created explicitly, with their settings
 auto.create.topics.enable=false
 message.max.bytes={MAX_MESSAGE_BYTES}

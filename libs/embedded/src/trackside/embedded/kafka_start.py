@@ -26,6 +26,8 @@ LOWEST_PRIORITY = 19
 QUIET = "-Xlog:all=error"
 """Java would warn of each class that it leaves out."""
 
+NO_REPLAY = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
+
 
 def cache_file(java: str, classpath: str) -> Path:
     """Returns where the cache of one Java and one list of jars is, once it is made."""
@@ -35,9 +37,13 @@ def cache_file(java: str, classpath: str) -> Path:
 
 
 def options(java: str, classpath: str) -> list[str]:
-    """Returns the option with which Java uses the cache; none if there is no cache yet."""
+    """Returns the options with which Java uses the cache; none if there is no cache yet.
+
+    It takes the classes from it, and not what had been compiled: that of a broker without records makes the
+    first records of this one dearer (docs/performance/costs.md).
+    """
     path = cache_file(java, classpath)
-    return [f"-XX:AOTCache={path}"] if path.exists() else []
+    return [f"-XX:AOTCache={path}", *NO_REPLAY] if path.exists() else []
 
 
 def processes(folder: Path, others: Sequence[ProcessSpec], *, durable: bool) -> list[ProcessSpec]:

@@ -15,6 +15,8 @@ log = structlog.get_logger("trackside.eventlog")
 
 EVERY_S = 3.0
 """How often the broker is asked, in s: what a service may no longer read, it would wait for in silence."""
+OPEN_EVERY_S = 60.0
+"""The same of a broker that knows no users: it hardly has rights to take away."""
 RETRY_S = 0.2
 
 
@@ -27,6 +29,7 @@ async def watch_rights(
     that the broker does not answer.
     """
     probe, known = RightsProbe(kafka), list[Right]()
+    every_s = EVERY_S if kafka.uses_tls or kafka.uses_sasl else OPEN_EVERY_S
     try:
         while True:
             try:
@@ -37,7 +40,7 @@ async def watch_rights(
                 if missing != known:
                     known, health.denied = missing, _say(kafka, missing)
                 permitted.clear() if missing else permitted.set()
-            await asyncio.sleep(EVERY_S if permitted.is_set() else RETRY_S)
+            await asyncio.sleep(every_s if permitted.is_set() else RETRY_S)
     finally:
         await probe.close()
 

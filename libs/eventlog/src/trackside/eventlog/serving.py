@@ -3,11 +3,11 @@
 import asyncio
 import faulthandler
 import platform
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 import uvloop
@@ -53,19 +53,18 @@ def run_service(
     *,
     principal: str = "",
     keys: StreamKeys | None = None,
-    run_loop: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run,
 ) -> None:
     """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue.
 
     `serve` serves `/health`, `/ready` and `/metrics`, and maybe more. `principal` is whose rights it needs,
-    the role's if not given. `keys` are those of encrypted streams. `run_loop` runs the event loop.
+    the role's if not given. `keys` are those of encrypted streams.
     """
     telemetry = configure(role, instance=settings.instance)
     faulthandler.enable()  # on SIGABRT too, which a supervisor sends to a service that is stuck
     try:
         with collecting_seldom():
             log = partial(KafkaLog, settings, f"trackside-{role}", waits_for_rights=True, keys=keys)
-            run_loop(_run(log, role, settings, run, serve, principal or role))
+            uvloop.run(_run(log, role, settings, run, serve, principal or role))
     except Exception as error:
         logger.error(
             "service stopped", service=role, reason=str(error) or type(error).__name__, exc_info=error

@@ -18,7 +18,7 @@ from trackside.telemetry.logs import logger
 REQUEST_LIMIT_BYTES: Final = 8 * 1024
 REQUEST_LIMIT_S: Final = 5.0
 CONNECTIONS_LIMIT: Final = 64
-LOOP_LAG_EVERY_S: Final = 0.25
+LOOP_LAG_EVERY_S: Final = 0.5
 
 METHODS: Final = ("GET", "HEAD")
 _JSON: Final = "application/json"

@@ -12,6 +12,8 @@ from trackside.summary_indexer.stall_detector import StallDetector
 from trackside.telemetry.health import Health
 
 CHECK_INTERVAL_S = 0.5
+CAUGHT_UP_INTERVAL_S = 2.0
+"""The same while the index has all that the log had the last time."""
 
 IndexStatus = Literal["INIT", "LOADING", "DONE", "INVALID"]
 """INIT: no position is known yet; LOADING: the log has more; DONE; INVALID: the log has nothing to index."""
@@ -83,4 +85,4 @@ async def watch_liveness(
             health.ready = health.ready or (bool(positions) and detector.is_caught_up)
             health.behind = sum(max(0, end - positions.get(at, 0)) for at, end in ends.items())
         detector.check(now_s, waits=bool(wait_reasons) or index.is_working)
-        await asyncio.sleep(CHECK_INTERVAL_S)
+        await asyncio.sleep(CAUGHT_UP_INTERVAL_S if detector.is_caught_up else CHECK_INTERVAL_S)

@@ -33,8 +33,6 @@ def main() -> None:
         read_settings(StackSettings),
         lambda service: _run(service, settings, catalogue),
         principal=f"worker-{settings.id}",
-        # uvloop closes the descriptor of a task's pipe twice: by then a file of another thread may have it.
-        run_loop=asyncio.run,
     )
 
 

@@ -38,7 +38,7 @@ from trackside.worker.reporting.reporter import Publisher, Reporter
 log = structlog.get_logger("trackside.worker")
 
 READ_S = 1.0
-LEASE_CHECK_S = 0.1
+LEASE_CHECK_S, LOOK_FOR_EXCLUSIVE_S = 0.1, 0.5
 
 
 class Incarnation:
@@ -161,7 +161,8 @@ class Incarnation:
         self._contact_s = monotonic_s()
         while True:
             self._end_exclusive(monotonic_s() - self._contact_s)
-            await asyncio.sleep(LEASE_CHECK_S)
+            has_exclusive = any(each.command.exclusive for each in self.placements.active.values())
+            await asyncio.sleep(LEASE_CHECK_S if has_exclusive else LOOK_FOR_EXCLUSIVE_S)
 
     def _end_exclusive(self, silent_s: float) -> None:
         for placement in list(self.placements.active.values()):

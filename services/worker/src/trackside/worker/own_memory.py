@@ -6,10 +6,12 @@ process still shares with the forkserver, such as those of preloaded modules, ar
 not: they are not its own. Sources: proc(5), the kernel's Documentation/filesystems/proc.rst.
 """
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 KIB = 1_024
+_NUMBER = re.compile(rb"^([\w()]+):?[ \t]+(\d+)(?=\s)", re.MULTILINE)
 LARGE_BYTES = 16 * 2**30
 """A larger process counts with all its memory without files: to find what is shared takes 5 ms per GiB."""
 
@@ -51,13 +53,8 @@ def without_files(status: dict[str, int]) -> int:
 
 def numbers(path: Path, scale: int = 1) -> dict[str, int]:
     """Returns the numbers of a file with lines `name: 123 kB` or `name 123`; empty if it can't be read."""
-    found = {}
     try:
-        lines = path.read_text("utf-8", "replace").splitlines()
+        octets = path.read_bytes()
     except OSError:  # the process has ended, or the host has no such file
         return {}
-    for line in lines:
-        parts = line.split()
-        if len(parts) > 1 and parts[1].isdigit():
-            found[parts[0].rstrip(":")] = int(parts[1]) * scale
-    return found
+    return {name.decode(): int(number) * scale for name, number in _NUMBER.findall(octets)}

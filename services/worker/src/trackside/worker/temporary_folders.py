@@ -8,6 +8,7 @@ processes.
 import os
 import stat
 from contextlib import suppress
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,36 +18,41 @@ LINKS_BELOW = Path("/tmp")
 
 
 def temporary_folder(workdir: Path) -> Path:
-    """Returns a working directory, or a link to it that is made where its path is too long for sockets.
+    """Returns a working directory, by a link to the folder that it is in if its path is too long for sockets.
 
     Links are in a folder of this user alone; without one, it is the working directory in any case.
     """
-    link = link_of(workdir)
-    if link is None:
+    link = link_of(workdir.parent)
+    if len(os.fsencode(workdir)) <= MAX_BYTES or not _is_made(link, workdir.parent):
         return workdir
+    return link / workdir.name
+
+
+@cache
+def link_of(folder: Path) -> Path:
+    """Returns where the link to a folder is, if it has one."""
+    digest = blake2b(os.fsencode(folder), digest_size=8).hexdigest()
+    return LINKS_BELOW / f"trackside-{os.geteuid()}" / digest
+
+
+def remove_link(folder: Path) -> None:
+    """Removes the link to a folder of working directories, if there is one."""
+    with suppress(OSError):
+        link_of(folder).unlink()
+
+
+def _is_made(link: Path, folder: Path) -> bool:
+    """Makes a link, unless it is there (what cleans /tmp may have removed it); returns if it can be used."""
+    target = str(folder.absolute())
     try:
         link.parent.mkdir(mode=0o700, exist_ok=True)
         found = link.parent.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            return workdir
+            return False
+        if link.is_symlink() and str(link.readlink()) == target:
+            return True
         link.unlink(missing_ok=True)
-        link.symlink_to(workdir.absolute())
+        link.symlink_to(target)
     except OSError:
-        return workdir
-    return link
-
-
-def link_of(workdir: Path) -> Path | None:
-    """Returns where the link to a folder is; None if it needs none."""
-    path = os.fsencode(workdir)
-    if len(path) <= MAX_BYTES:
-        return None
-    return LINKS_BELOW / f"trackside-{os.geteuid()}" / blake2b(path, digest_size=8).hexdigest()
-
-
-def remove_link(workdir: Path) -> None:
-    """Removes the link to a working directory, if there is one."""
-    link = link_of(workdir)
-    if link is not None:
-        with suppress(OSError):
-            link.unlink()
+        return False
+    return True

@@ -139,6 +139,7 @@ class WorkerRunner:
                 group.create_task(forkserver.start())  # importing torch takes seconds: meanwhile recover
                 await self._run_incarnations(host_devices, context, nvml, group, leaving, survivors)
             cgroups.close()
+            context.journal.close()
         except BaseException as error:
             # After a failure the tasks run on, as after a kill; one that is cancelled hasn't joined yet.
             if not isinstance(error, asyncio.CancelledError):

@@ -1,6 +1,7 @@
 """The secrets of one attempt: resolved before its process gets its task, and masked in what comes back."""
 
 import asyncio
+from collections.abc import Collection
 
 from trackside.contracts.message import Json
 from trackside.contracts.secret_references import references_in, resolve
@@ -26,7 +27,10 @@ class AttemptSecrets:
 
     async def resolve(self) -> Ending | None:
         """Resolves all of them; returns how the attempt ends if one is missing, None also after `cancel`."""
-        self._resolving = asyncio.create_task(self._resolve())
+        names = {name for _, name in (*references_in(self._parameters), *self._variables)}
+        if not names:
+            return None
+        self._resolving = asyncio.create_task(self._resolve(names))
         try:
             return await self._resolving
         except asyncio.CancelledError:
@@ -40,8 +44,7 @@ class AttemptSecrets:
         if self._resolving is not None:
             self._resolving.cancel()
 
-    async def _resolve(self) -> Ending | None:
-        names = {name for _, name in (*references_in(self._parameters), *self._variables)}
+    async def _resolve(self, names: Collection[str]) -> Ending | None:
         try:
             for name in sorted(names):
                 self._values[name] = await self._source.value(name)

@@ -108,9 +108,10 @@ class TaskProcess:
 
     def close(self) -> None:
         """Closes the worker's ends."""
-        if self.connection is not None:
+        if self.connection is not None:  # which closes the channel
             self.connection[1].transport.abort()  # close would watch the channel until all is sent
-        self.channel.close()
+        else:
+            self.channel.close()
         self._close_outputs()
 
     def _close_outputs(self) -> None:

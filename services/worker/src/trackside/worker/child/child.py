@@ -67,7 +67,7 @@ def _run(connection: socket.socket, control: ControlChannel) -> None:
         if baseline.restore(assignment.max_tasks, assignment.max_growth_bytes) is not None:
             return
         control.reset()
-        channel.send(ProcessFree(**memory.current()))
+        channel.send(ProcessFree(**baseline.used))
 
 
 def _redirect(stdout: int, stderr: int) -> None:

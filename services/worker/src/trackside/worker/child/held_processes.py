@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass, field
 
 from trackside.eventlog.clock import monotonic_s
+from trackside.worker.durable_files import write_all
 from trackside.worker.forkserver_messages import HeldProcess, HoldProcess
 
 MAX_UNREAD_BYTES = 16_777_216
@@ -17,12 +18,19 @@ READ_BYTES = 65_536
 
 @dataclass(slots=True)
 class _Stream:
-    """One end of a process's channel or output; `unread` is the file with what no worker has read."""
+    """One end of a process's channel or output; `file` has what no worker has read, once that is needed."""
 
     descriptor: int
-    unread: int
+    file: int | None = None
     size_bytes: int = 0
     is_open: bool = True
+
+    @property
+    def unread(self) -> int:
+        """The file with what no worker has read."""
+        if self.file is None:
+            self.file = os.memfd_create("trackside-unread")
+        return self.file
 
     def read(self) -> None:
         try:
@@ -33,13 +41,19 @@ class _Stream:
             octets = b""
         if not octets:
             self.is_open = False
-        while octets:
-            written = os.write(self.unread, octets)
-            self.size_bytes, octets = self.size_bytes + written, octets[written:]
+        else:
+            write_all(self.unread, octets)
+            self.size_bytes += len(octets)
+
+    def forget(self) -> None:
+        """Begins anew with what no worker has read."""
+        if self.file is not None:
+            os.close(self.file)
+        self.file, self.size_bytes = None, 0
 
     def close(self) -> None:
         os.close(self.descriptor)
-        os.close(self.unread)
+        self.forget()
 
 
 @dataclass(slots=True)
@@ -69,7 +83,7 @@ class HeldProcesses:
     def hold(self, told: HoldProcess, pid: int, descriptors: list[int]) -> None:
         """Keeps a process and its descriptors, which come from the worker."""
         self.release(told.number)
-        self._held[told.number] = _Held(told, pid, [_Stream(each, _new_file()) for each in descriptors])
+        self._held[told.number] = _Held(told, pid, [_Stream(each) for each in descriptors])
 
     def release(self, number: int) -> None:
         """Keeps a process no longer, if it is kept."""
@@ -135,14 +149,9 @@ class HeldProcesses:
                 self.release(number)
                 continue
             for stream in each.streams:
-                os.close(stream.unread)
-                stream.unread, stream.size_bytes = _new_file(), 0
+                stream.forget()
 
     def close(self) -> None:
         """Closes everything, as in a process that was forked."""
         for number in list(self._held):
             self.release(number)
-
-
-def _new_file() -> int:
-    return os.memfd_create("trackside-unread")

@@ -59,8 +59,17 @@ def end_descendants() -> list[str]:
 
 
 def descendants() -> list[int]:
-    """Returns the pids of all running descendants of this process."""
-    return _below(())
+    """Returns the pids of all running descendants of this process, which adopts orphans."""
+    return _below(()) if _has_children() else []
+
+
+def _has_children() -> bool:
+    """Returns whether this process has children: to ask is quicker than to look for them."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def reap() -> None:

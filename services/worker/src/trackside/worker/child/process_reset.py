@@ -38,6 +38,8 @@ class ProcessBaseline:
         self._torch_threads: int = torch.get_num_threads() if torch is not None else 0
         self._tasks = 0
         self._first_bytes = 0
+        self.used: dict[str, int] = {}
+        """The memory that it used after its last task, as ProcessMemory.current."""
 
     def apply(self, assignment: Assignment) -> None:
         """Sets environment, folders, arguments and seeds for a task."""
@@ -82,8 +84,9 @@ class ProcessBaseline:
         os.chdir("/")
         if self._tasks == 1:
             gc.freeze()  # what the first task has imported stays: it isn't collected again
-            self._first_bytes = self._bytes()
-        grown = self._bytes() - self._first_bytes
+            self._first_bytes = sum(self._memory.current().values())
+        self.used = self._memory.current()
+        grown = sum(self.used.values()) - self._first_bytes
         self._memory.reset_peaks()
         if self._tasks >= max_tasks:
             return f"it has run {self._tasks} tasks"
@@ -114,6 +117,3 @@ class ProcessBaseline:
         for thread in set(threading.enumerate()) - self._threads:
             thread.join(max(0.0, deadline_s - monotonic_s()))
         return sorted(thread.name for thread in set(threading.enumerate()) - self._threads)
-
-    def _bytes(self) -> int:
-        return sum(self._memory.current().values())

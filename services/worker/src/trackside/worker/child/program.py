@@ -37,6 +37,7 @@ from trackside.worker.child.program_listener import ProgramListener
 from trackside.worker.child.program_talk import ProgramTalk
 from trackside.worker.child.stop_signal import StopSignal
 from trackside.worker.child.worker_channel import WorkerChannel
+from trackside.worker.durable_files import write_all
 from trackside.worker.output_text import printable
 
 PARAMETERS_FILE = "parameters.json"
@@ -180,10 +181,8 @@ class ProgramTask:
             self._tell(answers_write, answer)
 
     def _tell(self, answers_write: int, answer: Mapping[str, Any]) -> None:
-        rest = json.dumps(answer).encode() + b"\n"
         with contextlib.suppress(BrokenPipeError):  # it has ended: its exit code is reported
-            while rest:
-                rest = rest[os.write(answers_write, rest) :]
+            write_all(answers_write, json.dumps(answer).encode() + b"\n")
 
     def _start(self, device: str, metrics_write: int, answers_read: int) -> "subprocess.Popen[bytes]":
         replaced = {"parameters_file": str(self._file), "workdir": str(self._workdir), "device": device}

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from trackside.worker.child import masking
+from trackside.worker.durable_files import write_all
 from trackside.worker.process_messages import AnswerTaken, FromTask, ProcessFree, ServiceAlive, encode
 from trackside.worker.report_messages import PointBatch, SummaryOmitted, SummaryValueReport
 
@@ -41,10 +42,8 @@ class ProgressFile:
         """Writes a message, unless it decides nothing; call it before the message is sent."""
         if self._file < 0 or not is_kept(message):
             return
-        octets = encode(masking.masked(message))
         try:
-            while octets:
-                octets = octets[os.write(self._file, octets) :]
+            write_all(self._file, encode(masking.masked(message)))
         except OSError as error:
             self._give_up(error)
 

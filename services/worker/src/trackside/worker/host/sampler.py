@@ -43,13 +43,21 @@ _T = TypeVar("_T")
 class OwnedSession:
     """The processes of a task, or a warm process: `pid` leads their session, `key` is that of the allocation.
 
-    `cuda_memory_bytes` is what it reserves on each of its devices.
+    `cuda_memory_bytes` is what it reserves on each of its devices. `idle_bytes` is the host memory of a warm
+    process: it runs nothing that could change it, and is not measured, as that takes the kernel ms.
     """
 
     key: str
     pid: int
     device_ids: tuple[str, ...] = ()
     cuda_memory_bytes: int = 0
+    idle_bytes: int | None = None
+
+    def usage(self, measured: Mapping[int, SessionUsage]) -> SessionUsage:
+        """Returns what its processes use, nothing if they have ended; `measured` is by `pid`."""
+        if self.idle_bytes is None:
+            return measured.get(self.pid, SessionUsage())
+        return SessionUsage(frozenset((self.pid,)), self.idle_bytes, self.idle_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ def task_uses(
     """Returns the usage of each task; one whose processes have ended uses nothing and keeps its peak."""
     uses = {}
     for task in owned:
-        session = now.sessions.get(task.pid, SessionUsage())
+        session = task.usage(now.sessions)
         earlier = before.sessions.get(task.pid) if before is not None else None
         percent = cpu_percent(earlier, session, now.at_s - before.at_s) if before is not None else 0.0
         usage = usage_of(session, percent, readings)
@@ -124,7 +132,7 @@ def task_uses(
 
 def device_readings(
     readings: Mapping[str, GpuReading],
-    sessions: Iterable[SessionUsage],
+    sessions: Mapping[int, SessionUsage],
     owned: Collection[OwnedSession],
     neighbours: Mapping[str, Collection[tuple[int, int]]] | None = None,
 ) -> dict[str, DeviceReading]:
@@ -132,7 +140,7 @@ def device_readings(
 
     `neighbours` are (used, reserved) bytes of tasks of other workers on the host, by device.
     """
-    own_pids = frozenset(pid for session in sessions for pid in session.pids)
+    own_pids = frozenset(pid for task in owned for pid in task.usage(sessions).pids)
     return {
         device_id: DeviceReading(
             device_id=device_id,
@@ -197,9 +205,8 @@ class HostSampler:
     async def sample(self) -> Snapshot:
         """Takes one sample now."""
         owned = list(self._owned())
-        earlier = self._sample.sessions if self._sample is not None else {}
-        pids = [task.pid for task in owned]
-        sample = await asyncio.to_thread(_sampled, pids, self.cgroup_bytes, earlier)
+        pids = [task.pid for task in owned if task.idle_bytes is None]
+        sample = await asyncio.to_thread(_sampled, pids, self.cgroup_bytes)
         answers = await self._driver_answers()
         readings = {device_id: found for device_id, found in answers.items() if isinstance(found, GpuReading)}
         tasks = task_uses(self._sample, sample, owned, readings, self._peaks)
@@ -209,7 +216,7 @@ class HostSampler:
             host=sample.host,
             cpu_percent=host_cpu_percent(before.cpu, sample.cpu) if before is not None else 0.0,
             foreign_bytes=foreign_on_host(sample.host, (use.usage for use in tasks.values())),
-            devices=device_readings(readings, sample.sessions.values(), owned, self._used_by_neighbours()),
+            devices=device_readings(readings, sample.sessions, owned, self._used_by_neighbours()),
             tasks=tasks,
         )
         return self.snapshot
@@ -258,12 +265,8 @@ class HostSampler:
         return self._answers
 
 
-def _sampled(
-    pids: Collection[int],
-    cgroup_bytes: Callable[[int], int | None],
-    earlier: Mapping[int, SessionUsage],
-) -> HostSample:
-    found = read_sessions(pids, before=earlier)
+def _sampled(pids: Collection[int], cgroup_bytes: Callable[[int], int | None]) -> HostSample:
+    found = read_sessions(pids)
     sessions = {pid: as_counted(session, cgroup_bytes(pid)) for pid, session in found.items()}
     return HostSample(time.monotonic(), read_host(), read_cpu(), sessions)
 

@@ -62,16 +62,12 @@ class CpuTime:
 
 @dataclass(frozen=True, slots=True)
 class SessionUsage:
-    """The usage of a session: own memory and its peak in bytes, CPU time since its start.
-
-    `resident_bytes` is all that is in memory, also what it shares.
-    """
+    """The usage of a session: own memory and its peak in bytes, CPU time since its start."""
 
     pids: frozenset[int] = frozenset()
     memory_bytes: int = 0
     peak_bytes: int = 0
     cpu_s: float = 0.0
-    resident_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,25 +167,15 @@ def host_cpu_percent(before: CpuTime, now: CpuTime) -> float:
     return min(100.0, max(0.0, 100.0 * (now.busy - before.busy) / total)) if total > 0 else 0.0
 
 
-def read_sessions(
-    leaders: Collection[int], root: Path = ROOT, before: Mapping[int, SessionUsage] | None = None
-) -> dict[int, SessionUsage]:
+def read_sessions(leaders: Collection[int], root: Path = ROOT) -> dict[int, SessionUsage]:
     """Returns the usage of each leader's session or process group; none for one that has ended.
 
-    One that has not run since `before` is not measured again: that takes the kernel ms, also for a warm
-    process that waits.
     A process that starts or ends while others are measured changes their shares of what it shares with them:
     then all are measured again. If processes come and go all the time, the lowest of some readings counts.
     """
     wanted = frozenset(leaders)
     stats = _read_stats(root) if wanted else {}
-    earlier = before or {}
-    found = {
-        leader: earlier[leader]
-        for leader, members in _members(stats, wanted).items()
-        if leader in earlier and _is_as_before(earlier[leader], members)
-    }
-    wanted -= found.keys()
+    found: dict[int, SessionUsage] = {}
     for _ in range(READINGS):
         sharers = _sharers(stats, wanted)
         for leader, usage in _read_usages(stats, wanted, _inherited_bytes(sharers, root), root).items():
@@ -246,15 +232,6 @@ def _members(stats: Mapping[int, ProcessStat], leaders: Collection[int]) -> dict
     return members
 
 
-def _is_as_before(before: SessionUsage, stats: list[ProcessStat]) -> bool:
-    """Returns whether none of the processes of a session has run, and their memory is what it was."""
-    return (before.pids, before.cpu_s, before.resident_bytes) == (
-        frozenset(stat.pid for stat in stats),
-        sum(stat.cpu_s for stat in stats),
-        sum(stat.resident_bytes for stat in stats),
-    )
-
-
 def parse_stat(text: str) -> ProcessStat | None:
     """Parses /proc/PID/stat, whose second field may contain any character; None if the process has ended."""
     head, _, tail = text.rpartition(")")
@@ -284,7 +261,6 @@ def _session_usage(stats: list[ProcessStat], inherited: Mapping[int, int], root:
         memory_bytes=memory_bytes,
         peak_bytes=max(memory_bytes, peak_bytes),
         cpu_s=sum(stat.cpu_s for stat in stats),
-        resident_bytes=sum(stat.resident_bytes for stat in stats),
     )
 
 

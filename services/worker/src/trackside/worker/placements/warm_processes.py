@@ -101,6 +101,7 @@ class WarmProcessPool:
                 each.process.pid,
                 each.allocation.claim.device_ids,
                 each.allocation.cuda_memory_bytes,
+                each.allocation.memory_bytes,
             )
             for each in self._processes.values()
         ]

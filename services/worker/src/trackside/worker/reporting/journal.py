@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -78,6 +78,10 @@ class JournalEntry:
         return _key(self.stream, self.task_id, self.attempt, self.placement, self.incarnation)
 
 
+_FIELDS = tuple(each.name for each in fields(JournalEntry))
+_NEWER = ("secrets", "public_key", "adopters")
+
+
 @lru_cache(maxsize=4_096)
 def _key(*parts: str | int) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
@@ -107,27 +111,27 @@ class Journal:
 
     def workdir(self, entry: JournalEntry) -> Path:
         """Returns the working directory of the task's process."""
-        return self._workdirs / entry.key
+        return _below(self._workdirs, entry.key)
 
     def spool(self, entry: JournalEntry) -> Path:
         """Returns the folder with what the task has saved and the store may not have; it may not exist."""
-        return self.spools / entry.key
+        return _below(self.spools, entry.key)
 
     def ending_file(self, entry: JournalEntry) -> Path:
         """Returns the file in which the task's process writes how it ended."""
-        return self._endings / f"{entry.key}.json"
+        return _below(self._endings, f"{entry.key}.json")
 
     def entry_file(self, entry: JournalEntry) -> Path:
         """Returns the file that records the placement as accepted."""
-        return self._entries / f"{entry.key}.json"
+        return _below(self._entries, f"{entry.key}.json")
 
     def progress_file(self, entry: JournalEntry) -> Path:
         """Returns the file in which the task's process writes what the next worker has to know."""
-        return self._placements / f"{entry.key}.progress"
+        return _below(self._placements, f"{entry.key}.progress")
 
     def placement_file(self, entry: JournalEntry) -> Path:
         """Returns the file that records what the placement runs, for a worker that takes it over."""
-        return self._placements / f"{entry.key}.json"
+        return _below(self._placements, f"{entry.key}.json")
 
     def progress(self, entry: JournalEntry) -> list[FromTask | AnswerTaken] | None:
         """Returns what the task has said until now; None if that isn't known. The last line may be cut."""
@@ -144,12 +148,14 @@ class Journal:
         """
         accepted_ns = self.accepted_ns(entry) if entry.adopters else 0
         try:
-            (self.workdir(entry) / OUTPUTS).mkdir(parents=True, exist_ok=True)
-            fields = asdict(entry)
-            for name in ("secrets", "public_key", "adopters"):
-                if not fields[name]:
-                    del fields[name]  # then an older release can read it
-            write_atomically(self.entry_file(entry), json.dumps(fields).encode())
+            for folder in (self.workdir(entry), self.workdir(entry) / OUTPUTS):
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+            written = {each: getattr(entry, each) for each in _FIELDS}
+            for name in _NEWER:
+                if not written[name]:
+                    del written[name]  # then an older release can read it
+            write_atomically(self.entry_file(entry), json.dumps(written).encode())
             if accepted_ns:
                 os.utime(self.entry_file(entry), ns=(accepted_ns, accepted_ns))
         except OSError:
@@ -213,17 +219,21 @@ class Journal:
         """Removes the files of a placement whose end is in the log."""
         if entry.key in self._syncs:
             self._syncs.pop(entry.key).cancel()
-        await asyncio.to_thread(self._remove, entry, keep_workdir)
-
-    def _remove(self, entry: JournalEntry, keep_workdir: bool) -> None:
-        self.entry_file(entry).unlink(missing_ok=True)
-        self.ending_file(entry).unlink(missing_ok=True)
-        self.progress_file(entry).unlink(missing_ok=True)
-        self.placement_file(entry).unlink(missing_ok=True)
-        shutil.rmtree(self.spool(entry), ignore_errors=True)
-        remove_link(self.workdir(entry))
+        for path in (
+            self.entry_file(entry),
+            self.ending_file(entry),
+            self.progress_file(entry),
+            self.placement_file(entry),
+        ):
+            path.unlink(missing_ok=True)
+        # Empty folders go at once: a thread would take longer than all else here.
+        full = [] if _is_removed(self.spool(entry)) else [self.spool(entry)]
+        workdir = self.workdir(entry)
         if entry.secrets or not keep_workdir:
-            shutil.rmtree(self.workdir(entry), ignore_errors=True)
+            _is_removed(workdir / OUTPUTS)
+            full += [] if _is_removed(workdir) else [workdir]
+        if full:
+            await asyncio.to_thread(_remove_trees, full)
 
     def clear_leftovers(self) -> None:
         """Removes endings, spools and working directories that belong to no entry."""
@@ -231,5 +241,29 @@ class Journal:
         for folder in (self._endings, self._placements, self.spools, self._workdirs):
             for path in folder.iterdir():
                 if path.stem not in kept:
-                    remove_link(path)
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+
+    def close(self) -> None:
+        """Removes the short path of the working directories, unless tasks use them still."""
+        if not any(self._workdirs.iterdir()):
+            remove_link(self._workdirs)
+
+
+@lru_cache(maxsize=128)
+def _below(folder: Path, name: str) -> Path:
+    """Returns a path: to make one takes longer than to use it."""
+    return folder / name
+
+
+def _is_removed(folder: Path) -> bool:
+    """Removes an empty folder; returns whether it is gone."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return True
+
+
+def _remove_trees(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -128,7 +128,7 @@ class _PartitionQueue:
 
 
 def _size(record: Outgoing) -> int:
-    headers = sum(len(name) + len(octets or b"") for name, octets in record.headers)
+    headers = sum([len(name) + len(octets or b"") for name, octets in record.headers])
     return len(record.key or b"") + len(record.value or b"") + headers + 64
 
 
