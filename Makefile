@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 FAST_TESTS = tests/house tests/unit tests/histories
 # The longest files first: whole files go to a worker each, and the last ones shall be short.
-STACK_TESTS = tests/chaos tests/e2e tests/browser tests/integration tests/contract tests/simulation
+STACK_TESTS = tests/chaos tests/costs tests/e2e tests/browser tests/integration tests/contract tests/simulation
 SHORT = -m "not long and not thorough"
 export TRACKSIDE_TEST_TIMES ?= $(CURDIR)/.pytest_cache/times
 PROTOS = $(wildcard libs/summaries/src/trackside/summaries/event_files/protos/*.proto)
