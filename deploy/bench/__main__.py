@@ -278,25 +278,17 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}, {platform.system()}"
 
 
-def _measure_both(options: argparse.Namespace, console: Console) -> int:
-    argv = releases.without_options(sys.argv[1:], ("--against", "--turns", "--json"))
-    try:
-        releases.compare(options.against, argv, options.turns, console)
-    except MissingError as error:
-        console.print(f"missing: {error}", style="bold red")
-        return 1
-    return 0
-
-
 def main() -> int:
     """Runs the benchmark."""
     options = arguments()
     console = Console(width=report_table.WIDTH, highlight=False)
     configure_logs(level="warning")
     console.print(f"machine: {machine()}")
-    if options.against:
-        return _measure_both(options, console)
     try:
+        if options.against:
+            argv = releases.without_options(sys.argv[1:], ("--against", "--turns", "--json"))
+            releases.compare(options.against, argv, options.turns, console)
+            return 0
         with fresh_stack.start_stack(lambda line: console.print(f"  {line}", style="dim")) as (
             stack,
             seconds,

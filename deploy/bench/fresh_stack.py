@@ -14,7 +14,7 @@ from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.topics import Topics
 from trackside.embedded import jars, stack
 from trackside.embedded.folder import held_leash
-from trackside.embedded.processes import children_of
+from trackside.embedded.processes import children_of, has_argument
 from trackside.embedded.spares import MODULE
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
 from trackside.eventlog import secure_folder
@@ -84,15 +84,10 @@ def _wait_for_spares(made: Stack, count: int) -> None:
     """Waits until the spares of services have imported their code, which is no part of what is measured."""
     until_s, used_ms = monotonic_s() + SPARES_WITHIN_S, -1.0
     while monotonic_s() < until_s:
-        spares = [pid for pid in children_of(made.status.supervisor_pid) if _is_spare(pid)]
+        spares = [
+            pid for pid in children_of(made.status.supervisor_pid) if has_argument(pid, MODULE.encode())
+        ]
         before_ms, used_ms = used_ms, sum(tree_ms(pid) for pid in spares)
         if len(spares) == count and used_ms == before_ms:
             return
         time.sleep(1.0)
-
-
-def _is_spare(pid: int) -> bool:
-    try:
-        return MODULE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False

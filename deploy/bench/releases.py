@@ -71,14 +71,14 @@ def figures(document: Mapping[str, Any]) -> dict[Row, float]:
     return found
 
 
-def checkout(commit: str, cache: Path) -> Release:
+def checkout(commit: str) -> Release:
     """Makes a clone of a commit with its environment, or finds the one that was made before."""
-    sha = _git("rev-parse", "--verify", f"{commit}^{{commit}}")
-    folder = cache / sha[:12]
+    sha = _git(ROOT, "rev-parse", "--verify", f"{commit}^{{commit}}")
+    folder = RELEASES / sha[:12]
     if not (folder / ".git").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _git("clone", "--quiet", "--no-checkout", str(ROOT), str(folder))
-    _git("-C", str(folder), "checkout", "--quiet", sha)
+        _git(ROOT, "clone", "--quiet", "--no-checkout", str(ROOT), str(folder))
+    _git(folder, "checkout", "--quiet", sha)
     made = subprocess.run(["make", "env"], cwd=folder, capture_output=True, text=True, check=False)
     if made.returncode:
         raise MissingError(f"the environment of {commit} can't be made in {folder}:\n{made.stderr[-2_000:]}")
@@ -88,7 +88,7 @@ def checkout(commit: str, cache: Path) -> Release:
 def compare(commit: str, argv: Sequence[str], rounds: int, console: Console) -> None:
     """Measures this release and another one in turn, and prints the ratio of each row and its spread."""
     console.print(f"the release {commit} in {RELEASES}, with an environment of its own", style="dim")
-    other, this = checkout(commit, RELEASES), Release("this", ROOT)
+    other, this = checkout(commit), Release("this", ROOT)
     measured: list[tuple[dict[Row, float], dict[Row, float]]] = []
     for turn in range(rounds):
         found: dict[str, dict[Row, float]] = {}
@@ -129,8 +129,8 @@ def without_options(argv: Sequence[str], names: Sequence[str]) -> list[str]:
     return kept
 
 
-def _git(*argv: str) -> str:
-    command = ["git", "-C", str(ROOT), *argv] if argv[0] != "-C" else ["git", *argv]
+def _git(folder: Path, *argv: str) -> str:
+    command = ["git", "-C", str(folder), *argv]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(f"bench: {' '.join(command)}: {run.stderr.strip()}")

@@ -16,7 +16,7 @@ from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
-from trackside.worker.temporary_folders import temporary_folder
+from trackside.worker.temporary_folders import link_of
 
 SCRIPT = """
 import asyncio, random, subprocess, sys, threading
@@ -97,7 +97,9 @@ async def test_many_tasks_run_in_one_process_each_with_its_own_surroundings(warm
     assert len({each["pid"] for each in found}) == 1
     assert [each["environment"]["TRACKSIDE_TASK_ID"] for each in found] == ids
     assert len({each["cwd"] for each in found}) == 4
-    assert all(each["environment"]["TMPDIR"] == str(temporary_folder(Path(each["cwd"]))) for each in found)
+    for each in found:
+        workdir = Path(each["cwd"])
+        assert each["environment"]["TMPDIR"] == str(link_of(workdir.parent) / workdir.name)
     assert len({each["drawn"] for each in found}) == 4
     assert {each["path"] for each in found} == {1}
     assert [each["runs"] for each in found] == [ids[: n + 1] for n in range(4)], (

@@ -31,7 +31,7 @@ from trackside.contracts.tasks import (
 from trackside.contracts.trace_context import trace_id
 from trackside.domain.heartbeats import WHOLE_EVERY, HeartbeatViews
 from trackside.telemetry import context
-from trackside.worker.temporary_folders import temporary_folder
+from trackside.worker.temporary_folders import link_of
 
 pytestmark = SHARES
 worker = shared_worker(lambda folder: settings_for(folder / "worker"))
@@ -86,7 +86,8 @@ async def test_a_task_sees_an_allow_list_of_the_environment_and_its_own_folder(
     assert (seen["TRACKSIDE_TASK_ID"], seen["TRACKSIDE_ATTEMPT"]) == (harness.own("a"), "1")
     assert trace_id(seen["TRACEPARENT"]) == trace_id(parent)
     assert seen["CUDA_VISIBLE_DEVICES"] == ""
-    assert seen["TMPDIR"] == str(temporary_folder(Path(result["workdir"])))
+    workdir = Path(result["workdir"])
+    assert seen["TMPDIR"] == str(link_of(workdir.parent) / workdir.name)
     assert result["workdir"].startswith(str(harness.data_dir))
     await gone(result["workdir"])
 

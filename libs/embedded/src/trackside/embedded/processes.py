@@ -157,11 +157,15 @@ def outlives_parent(pid: int) -> bool:
 
     It ends by itself if no next worker takes them over.
     """
+    return has_argument(pid, FORKSERVER)
+
+
+def has_argument(pid: int, argument: bytes) -> bool:
+    """Returns whether a process was started with an argument; False for one that is gone."""
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return argument in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return FORKSERVER in command
 
 
 def _children_by_scan(parent: int) -> list[int]:

@@ -34,6 +34,7 @@ from trackside.worker.child.program_lines import (
     read_line,
 )
 from trackside.worker.child.program_talk import ProgramTalk
+from trackside.worker.durable_files import write_all
 from trackside.worker.output_text import keep_end, printable
 from trackside.worker.own_memory import own_memory
 
@@ -125,8 +126,7 @@ class ProgramListener:
 
     def _copy_stderr(self, octets: bytes) -> None:
         self._last = (self._last + octets)[-KEPT_BYTES:]
-        while octets:
-            octets = octets[os.write(2, octets) :]
+        write_all(2, octets)
 
     def _read_metrics(self, octets: bytes) -> None:
         self._take_lines(self._lines.feed(octets))

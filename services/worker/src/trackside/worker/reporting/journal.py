@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -78,7 +78,7 @@ class JournalEntry:
         return _key(self.stream, self.task_id, self.attempt, self.placement, self.incarnation)
 
 
-_FIELDS = tuple(each.name for each in fields(JournalEntry))
+_FIELDS = tuple(JournalEntry.__dataclass_fields__)
 _NEWER = ("secrets", "public_key", "adopters")
 
 
