@@ -44,11 +44,12 @@ def kafka_is_blocked(search: SearchOnSmallDisk) -> None:
 
 
 def postgres_takes_nothing(search: SearchOnSmallDisk) -> None:
-    """Waits until the database has ended, or the services wait for it."""
+    """Waits until the database has ended, or `trackside status` says that rows wait for it."""
 
     def is_waited_for() -> bool:
         rows = search.shown_status()[1]["processes"]
-        return is_blocked(search, "postgres") or any("Postgres" in row["waiting"] for row in rows)
+        waiting = {row["name"] for row in rows if "Postgres" in row["waiting"]}
+        return is_blocked(search, "postgres") or {"dispatcher", "scheduler"} <= waiting
 
     poll_until_sync(is_waited_for)
 

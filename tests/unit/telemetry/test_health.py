@@ -64,6 +64,12 @@ async def test_a_ready_service_tells_its_lag_by_topic_and_a_low_disk(port: int, 
     assert "disk_low" not in (await get(port, "/ready")).json()
 
 
+async def test_a_service_whose_rows_wait_for_postgres_is_ready_and_says_so(port: int, state: Health) -> None:
+    state.ready, state.rows_wait = True, "waiting for Postgres: no answer"
+    reply = await get(port, "/ready")
+    assert (reply.status, reply.json()["rows"]) == (200, "waiting for Postgres: no answer")
+
+
 async def test_a_service_cut_off_from_the_log_is_not_ready_and_says_since(port: int, state: Health) -> None:
     times = iter([datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) + timedelta(seconds=n) for n in range(9)])
     state.now = lambda: next(times)

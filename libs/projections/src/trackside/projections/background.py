@@ -15,15 +15,14 @@ async def keep_rows(
     service: ServiceContext, changes: RowChanges, streams: Streams, reactor: Reactor, *, standby: bool
 ) -> None:
     """Keeps the read models at the state that the reactor folds, until the service stops."""
-    owner, logged = changes.owner.name, ""
+    owner, health = changes.owner.name, service.health
 
     def on_waiting(reason: str | None) -> None:
-        nonlocal logged
-        if reason is not None and not logged:
+        if reason is not None and not health.rows_wait:
             log.warning("read models wait", owner=owner, reason=reason)
-        elif reason is None and logged:
+        elif reason is None and health.rows_wait:
             log.info("read models continue", owner=owner)
-        logged = reason or ""
+        health.rows_wait = reason or ""
 
     folded = DecidingState(changes, streams, lambda: reactor.positions)
     await write_rows(service, folded, standby=standby, on_waiting=on_waiting)

@@ -43,6 +43,8 @@ class Health:
     lag_s: dict[str, float] = field(default_factory=dict)
     loop_lag_s: float = 0.0
     disk_low: str = ""
+    rows_wait: str = ""
+    """Why rows that were decided are not written to Postgres; the service is ready, and decides without."""
     denied: list[str] = field(default_factory=list)
     """What the broker does not let the service do, a sentence each; it is not ready meanwhile."""
     parked: int = 0
@@ -227,6 +229,8 @@ def _health(health: Health) -> dict[str, object]:
 
 def _ready(health: Health) -> dict[str, object]:
     degraded: dict[str, object] = {"disk_low": health.disk_low} if health.disk_low else {}
+    if health.rows_wait:
+        degraded["rows"] = health.rows_wait
     if health.denied:
         degraded["denied"] = health.denied
     if health.behind and not health.ready:

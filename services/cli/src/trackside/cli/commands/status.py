@@ -70,7 +70,7 @@ def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, An
     if state == "starting" and answer is not None and answer.get("behind"):
         state, waiting = "late", str(answer["waiting"])
     if each.health_port is not None and state == "ready":
-        waiting = "no answer" if answer is None else str(answer.get("waiting") or "")
+        waiting = "no answer" if answer is None else str(answer.get("waiting") or answer.get("rows") or "")
         if answer is not None and answer.get("disk_low") and not waiting:
             waiting = "room on its disk, to start new tasks"
         if answer is not None and (parked := answer.get("parked")) and not waiting:
