@@ -12,21 +12,18 @@ STEADY = {WARM: 0.05, BATCH: 0.05, PROCESS: 0.1, STEP: 0.15}
 """How far a count that is the same in each run may be from the ledger, up or down; few pieces: less exact."""
 LOOSE = 0.3
 """How far one that depends on time may be above it."""
+BUSY = 0.75
+"""How far wake-ups may be above it: on a busy machine less is ready at once."""
 LEAST = {WARM: 0.1, BATCH: 0.1, PROCESS: 0.4, STEP: 1.0, IDLE: 0.3}
 """A difference that is smaller never counts: it is a few occurrences in all."""
 TIMES = {"function calls": 500.0, "bytes": 100.0, "wake-ups": 3.0}
 """How many times as many of these one occurrence may be, such as a heartbeat that came in between."""
-_BY_TIME = (
-    "SQL",
-    "synced",
-    "list_offsets",
-    "metadata",
-    "heartbeats",
-    "console",
-    "summary_indexer",
-    "wake-ups",
-)
+_BY_TIME = ("SQL", "synced", "list_offsets", "metadata", "heartbeats", "wake-ups")
 """What depends on how long the work takes, or on what happens at once meanwhile."""
+_BYSTANDERS = tuple(
+    f"{what} of {each}" for what in ("calls", "wake-ups") for each in ("console", "summary_indexer")
+)
+"""What services do that have no part in the work: its difference to an idle second is chance."""
 _IN_A_BATCH = ("records", "bytes", "made", "removed")
 """What does not depend on that where much is done at once."""
 
@@ -34,8 +31,10 @@ _IN_A_BATCH = ("records", "bytes", "made", "removed")
 def allowed(work: str, what: str) -> tuple[float, float] | None:
     """Returns by which shares a count may be below and above the ledger; None if it is only shown."""
     by_time = any(each in what for each in _BY_TIME)
+    if work != IDLE and what.endswith(_BYSTANDERS):
+        return None
     if work == IDLE or (work == WARM and by_time):
-        return 1.0, LOOSE
+        return 1.0, BUSY if "wake-ups" in what else LOOSE
     if by_time or (work == BATCH and not any(each in what for each in _IN_A_BATCH)):
         return None
     return STEADY[work], STEADY[work]

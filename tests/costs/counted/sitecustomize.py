@@ -4,8 +4,8 @@ A count is asked for by another text in the file `asked` of the folder that TRAC
 process answers with a file: its arguments; how often a thread of it has waited so far; and the calls in
 all of its threads by function, those of built-in functions included.
 
-An event of a worker may wait for the next one as long as it needs: on a busy machine they
-would be written in more parts.
+As much is done at once on any machine: an event of a worker waits for the next one as long as it needs, and
+rows are written once a second, without snapshots in between.
 """
 
 import cProfile
@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 _LINGER_S = 10.0
+_PACE = {"gather_s": 1.0, "between_s": 1.0, "quiet_s": 3600.0, "checkpoint_records": 1_000_000}
 _LOOK_S = 0.02
 _NEVER_S = 1e6
 _profiles: list[cProfile.Profile] = []
@@ -66,12 +67,19 @@ def _waits() -> int:
     return found
 
 
+def _gather() -> None:
+    if (outbox := sys.modules.get("trackside.worker.reporting.outbox")) is not None:
+        outbox.LINGER_S = _LINGER_S  # type: ignore[attr-defined]
+    if (pace := getattr(sys.modules.get("trackside.projections.runner"), "PACE", None)) is not None:
+        for name, value in _PACE.items():
+            object.__setattr__(pace, name, value)
+
+
 def _answer(folder: Path) -> None:
     last = ""
     while True:
         time.sleep(_LOOK_S)
-        if (outbox := sys.modules.get("trackside.worker.reporting.outbox")) is not None:
-            outbox.LINGER_S = _LINGER_S  # type: ignore[attr-defined]
+        _gather()
         asked = (folder / "asked").read_text()
         if asked != last:
             last = asked
