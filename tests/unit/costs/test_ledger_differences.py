@@ -15,7 +15,7 @@ def differences(before: float, after: float, what: str = "fetch requests of work
 def test_a_steady_count_may_be_a_twentieth_more_or_less() -> None:
     assert [differences(10.0, after) for after in (9.4, 9.6, 10.4, 10.6)] == [1, 0, 0, 1]
     assert [differences(0.0, after) for after in (0.0, 0.09, 0.2)] == [0, 0, 1]
-    assert [differences(0.0, after, "function calls of console") for after in (40.0, 60.0)] == [0, 1]
+    assert [differences(0.0, after, "function calls of worker") for after in (40.0, 60.0)] == [0, 1]
 
 
 def test_with_few_pieces_a_few_occurrences_more_are_no_difference() -> None:
@@ -26,12 +26,16 @@ def test_with_few_pieces_a_few_occurrences_more_are_no_difference() -> None:
 def test_a_loose_count_may_be_less_and_somewhat_more() -> None:
     for what, work in (("SQL statements", WARM), ("fetch requests of worker", IDLE)):
         assert [differences(10.0, after, what, work) for after in (1.0, 12.9, 13.1)] == [0, 0, 1]
+    wake_ups = "wake-ups of worker"
+    assert [differences(10.0, after, wake_ups) for after in (1.0, 17.4, 17.6)] == [0, 0, 1]
 
 
 def test_what_depends_on_how_much_is_done_at_once_is_only_shown() -> None:
     for what, work in (("fetch requests of worker", BATCH), ("SQL statements", STEP)):
         assert differences(10.0, 20.0, what, work) == 0
     assert differences(10.0, 11.0, "records of events", BATCH) == 1
+    assert differences(10.0, 99.0, "wake-ups of console") == 0
+    assert differences(900.0, 9_000.0, "function calls of console", IDLE) == 1
 
 
 def test_what_is_new_or_gone_is_said() -> None:

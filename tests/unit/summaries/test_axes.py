@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trackside.summaries.axes import (
@@ -28,6 +28,7 @@ def test_ticks_are_few_and_in_range(one: float, other: float, count: int) -> Non
 
 
 @given(st.floats(5e-324, 1.7e308), st.floats(5e-324, 1.7e308), st.integers(2, 12))
+@example(2.0, 200.0, 2)
 def test_ticks_of_logarithmic_axes_are_few_and_in_range(one: float, other: float, count: int) -> None:
     low, high = min(one, other), max(one, other)
     found = log_ticks(low, high, count)

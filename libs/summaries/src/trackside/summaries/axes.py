@@ -36,7 +36,10 @@ def ticks(low: float, high: float, count: int = TICKS) -> list[float]:
 
 
 def log_ticks(low: float, high: float, count: int = TICKS) -> list[float]:
-    """Returns powers of ten from `low` to `high`, both positive; in a narrow range also 2 and 5 of them."""
+    """Returns powers of ten from `low` to `high`, both positive; in a narrow range also 2 and 5 of them.
+
+    They are at most three times `count`.
+    """
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     powers = list(range(first, last + 1))
     if len(powers) >= 3:
@@ -45,6 +48,8 @@ def log_ticks(low: float, high: float, count: int = TICKS) -> list[float]:
     else:
         found = [factor * 10.0**power for power in range(first - 1, last + 1) for factor in (1, 2, 5)]
     found = [value for value in found if low <= value <= high]
+    if len(found) > 3 * count:
+        found = [10.0**power for power in powers]
     return found if len(found) > 1 else ticks(low, high, count)
 
 
