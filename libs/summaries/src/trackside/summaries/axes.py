@@ -49,7 +49,7 @@ def log_ticks(low: float, high: float, count: int = TICKS) -> list[float]:
         found = [factor * 10.0**power for power in range(first - 1, last + 1) for factor in (1, 2, 5)]
     found = [value for value in found if low <= value <= high]
     if len(found) > 3 * count:
-        found = [10.0**power for power in powers]
+        found = [value for value in found if value in [10.0**power for power in powers]]
     return found if len(found) > 1 else ticks(low, high, count)
 
 

@@ -82,11 +82,12 @@ class ProcessBaseline:
             return reason
         self._close_output()
         os.chdir("/")
+        self.used = self._memory.current()
+        used_bytes = sum(self.used.values())
         if self._tasks == 1:
             gc.freeze()  # what the first task has imported stays: it isn't collected again
-            self._first_bytes = sum(self._memory.current().values())
-        self.used = self._memory.current()
-        grown = sum(self.used.values()) - self._first_bytes
+            self._first_bytes = used_bytes
+        grown = used_bytes - self._first_bytes
         self._memory.reset_peaks()
         if self._tasks >= max_tasks:
             return f"it has run {self._tasks} tasks"
