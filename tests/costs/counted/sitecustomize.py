@@ -5,7 +5,8 @@ process answers with a file: its arguments; how often a thread of it has waited 
 all of its threads by function, those of built-in functions included.
 
 As much is done at once on any machine: an event of a worker waits for the next one as long as it needs, and
-rows are written once a second, without snapshots in between.
+rows are written once a second, without snapshots in between. The calls by which a worker reads what each
+process of the host is, once a second while a task runs, are left out: there may be any number of processes.
 """
 
 import cProfile
@@ -20,6 +21,8 @@ from pathlib import Path
 _LINGER_S = 10.0
 _PACE = {"gather_s": 1.0, "between_s": 1.0, "quiet_s": 3600.0, "checkpoint_records": 1_000_000}
 _LOOK_S = 0.02
+_READS_PROCESSES = ("_read_stats", "parse_stat", "_text")
+"""The functions of the worker's usage.py that are called once for each process of the host."""
 _NEVER_S = 1e6
 _profiles: list[cProfile.Profile] = []
 _run = threading.Thread.run
@@ -45,8 +48,18 @@ def _calls() -> Counter[str]:
         sys.setswitchinterval(before)
     found: Counter[str] = Counter()
     for entry in entries:
-        found[_name(entry.code)] += entry.callcount
+        if not _reads_processes(entry.code):
+            found[_name(entry.code)] += entry.callcount
+            continue
+        for called in entry.calls or ():
+            if not _reads_processes(called.code):
+                found[_name(called.code)] -= called.callcount
     return found
+
+
+def _reads_processes(code: object) -> bool:
+    path, name = getattr(code, "co_filename", ""), getattr(code, "co_qualname", "")
+    return path.endswith("/worker/host/usage.py") and name.partition(".")[0] in _READS_PROCESSES
 
 
 def _name(code: object) -> str:
