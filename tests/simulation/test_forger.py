@@ -10,9 +10,10 @@ from trackside.contracts.trust import (
     BROKEN_CHAIN,
     UNKNOWN_KEY,
     UNSIGNED,
-    Trust,
+    distrust_of,
 )
-from trackside.domain import fold
+from trackside.contracts.trusted_keys import Trust
+from trackside.domain import fleet, fold
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import simulate
 
@@ -33,13 +34,12 @@ def finds_forged_events() -> bool:
     "reason", [UNSIGNED, UNKNOWN_KEY, ANOTHER_ROLE, ANOTHER_WORKER, BAD_SIGNATURE, BROKEN_CHAIN]
 )
 def test_a_reason_that_is_not_looked_at_is_noticed(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    distrust = Trust.distrust
-
-    def lax(self: Trust, record: Record, expected: bytes) -> str:
-        found = distrust(self, record, expected)
+    def lax(trust: Trust, record: Record, expected: bytes) -> str:
+        found = distrust_of(trust, record, expected)
         return "" if found == reason else found
 
-    monkeypatch.setattr(Trust, "distrust", lax)
+    for reader in (fold, fleet):
+        monkeypatch.setattr(reader, "distrust_of", lax)
     assert finds_forged_events()
 
 

@@ -8,7 +8,7 @@ from tests.unit.signing.given import STREAM, SignedPartition, beginning, decoded
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands.verify import SHOWN, as_object, show
 from trackside.cli.commands.verify_signatures import SignatureCheck
-from trackside.contracts.trust import TrustedKey
+from trackside.contracts.trusted_keys import TrustedKey
 from trackside.domain.findings import Finding
 from trackside.domain.streams import Streams
 from trackside.eventlog.key_folder import PUBLIC, read_public_keys, trusted_key

@@ -10,7 +10,7 @@ from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.message import Message
 from trackside.contracts.standing import Standing
 from trackside.contracts.topics import Topics, partition_of
-from trackside.contracts.trust import TrustedKey
+from trackside.contracts.trusted_keys import TrustedKey
 from trackside.eventlog.decision_signer import DecisionSigner, new_signer
 from trackside.eventlog.installation_keys import KeyChanges, change_keys, set_up_keys
 from trackside.eventlog.key_folder import KeyFolder

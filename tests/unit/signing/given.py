@@ -8,9 +8,10 @@ from tests.unit.domain.given import spec
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchStarted
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.keys import KeyRevoked, KeyTrusted, SignatureMode, SignatureModeChanged, keys_stream
+from trackside.contracts.keys import KeyRevoked, KeyTrusted, SignatureModeChanged, keys_stream
 from trackside.contracts.message import Message, Record
 from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.trusted_keys import SignatureMode
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams

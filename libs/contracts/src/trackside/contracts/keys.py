@@ -2,12 +2,12 @@
 
 import hashlib
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from trackside.contracts.message import SETUP, Event
 from trackside.contracts.topics import partition_of
+from trackside.contracts.trusted_keys import SignatureMode
 
-SignatureMode = Literal["off", "require"]
 KEYS_STREAM = "keys/"
 """What the streams of these events begin with: no identifier does, so no command is about one."""
 KEY_ID_DIGITS = 16

@@ -4,14 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
 from trackside.contracts.standing import Standing
-
-if TYPE_CHECKING:
-    from trackside.contracts.trust import Trust
+from trackside.contracts.trusted_keys import Trust
 
 Json = dict[str, Any]
 MAX_SEQUENCE_DIGITS = 19
@@ -159,6 +157,6 @@ class Record:
     envelope: Envelope
     message: Message
     value: bytes = b""
-    trust: "Trust | None" = None
+    trust: Trust | None = None
     distrust: str = ""
     standing: Standing | None = None

@@ -1,13 +1,12 @@
-"""The keys that a partition trusts at a place in it, and whether a record is signed with one of them."""
+"""Whether a record is signed with a key that its place in the log trusts."""
 
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from trackside.contracts import ed25519
 from trackside.contracts.decision_signing import CHAIN, KEY_ID, SIGNATURE, record_digest, signed_octets
-from trackside.contracts.keys import SignatureMode
 from trackside.contracts.message import Record
+from trackside.contracts.trusted_keys import Trust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -31,70 +30,28 @@ DISTRUST = (
 """Why a record is not trusted."""
 
 
-@dataclass(slots=True)
-class TrustedKey:
-    """A key, whose it is, and from which offset on it is trusted, and no longer.
+def distrust_of(trust: Trust, record: Record, expected: bytes) -> str:
+    """Returns why keys don't trust a record, empty if they do.
 
-    `public_key` are its 32 bytes in hex.
+    `expected` is the digest that the record before it in its decision names.
     """
-
-    public_key: str
-    role: str
-    worker_id: str = ""
-    trusted_at: int = -1
-    revoked_at: int | None = None
-
-
-@dataclass(slots=True)
-class Trust:
-    """The keys by id, and where events need a signature, as folded from the events about keys.
-
-    It says so of every place before these events, too: who reads one stream alone needs the newest only.
-    """
-
-    keys: dict[str, TrustedKey] = field(default_factory=dict)
-    modes: list[tuple[int, SignatureMode]] = field(default_factory=list)
-    """The offsets from which on another mode applies, the lowest first."""
-
-    @property
-    def mode(self) -> SignatureMode:
-        """Whether events need a signature now."""
-        return self.modes[-1][1] if self.modes else "off"
-
-    def requires(self, offset: int) -> bool:
-        """Returns whether an event at an offset needs a signature."""
-        return next((mode for begin, mode in reversed(self.modes) if begin < offset), "off") == "require"
-
-    def now(self) -> "Trust":
-        """Returns the keys that are trusted now, and whether events need a signature now, for any place."""
-        keys = {
-            name: replace(key, trusted_at=-1, revoked_at=None if key.revoked_at is None else -1)
-            for name, key in self.keys.items()
-        }
-        return Trust(keys, [(-1, self.mode)])
-
-    def distrust(self, record: Record, expected: bytes) -> str:
-        """Returns why a record is not trusted, empty if it is.
-
-        `expected` is the digest that the record before it in its decision names.
-        """
-        envelope = record.envelope
-        if envelope.decision_id and envelope.index:
-            found = record_digest(record.topic, envelope.headers, record.value)
-            return "" if found == expected else BROKEN_CHAIN
-        key_id = envelope.headers.get(KEY_ID)
-        if not key_id or SIGNATURE not in envelope.headers:
-            return UNSIGNED
-        key = self.keys.get(key_id.decode("utf-8", "replace"))
-        if key is None or key.trusted_at >= record.offset:
-            return UNKNOWN_KEY
-        if key.revoked_at is not None and key.revoked_at < record.offset:
-            return REVOKED_KEY
-        if key.role != envelope.role:
-            return ANOTHER_ROLE
-        if key.role == "worker" and key.worker_id != instance_of(record):
-            return ANOTHER_WORKER
-        return "" if is_signed(record, key.public_key) else BAD_SIGNATURE
+    envelope = record.envelope
+    if envelope.decision_id and envelope.index:
+        found = record_digest(record.topic, envelope.headers, record.value)
+        return "" if found == expected else BROKEN_CHAIN
+    key_id = envelope.headers.get(KEY_ID)
+    if not key_id or SIGNATURE not in envelope.headers:
+        return UNSIGNED
+    key = trust.keys.get(key_id.decode("utf-8", "replace"))
+    if key is None or key.trusted_at >= record.offset:
+        return UNKNOWN_KEY
+    if key.revoked_at is not None and key.revoked_at < record.offset:
+        return REVOKED_KEY
+    if key.role != envelope.role:
+        return ANOTHER_ROLE
+    if key.role == "worker" and key.worker_id != instance_of(record):
+        return ANOTHER_WORKER
+    return "" if is_signed(record, key.public_key) else BAD_SIGNATURE
 
 
 def next_digest(record: Record) -> bytes:

@@ -13,7 +13,8 @@ from trackside.contracts.fleet import (
     WorkerLost,
 )
 from trackside.contracts.message import Event, Record
-from trackside.contracts.trust import Trust, next_digest
+from trackside.contracts.trust import distrust_of, next_digest
+from trackside.contracts.trusted_keys import Trust
 from trackside.domain import key_events
 from trackside.domain.outcome import Outcome
 from trackside.domain.worker_events import distrust_of_member
@@ -162,7 +163,7 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
 
 
 def _is_trusted(fleet: Fleet, record: Record) -> bool:
-    record.distrust = fleet.trust.distrust(record, fleet.next_digest) or distrust_of_member(record)
+    record.distrust = distrust_of(fleet.trust, record, fleet.next_digest) or distrust_of_member(record)
     if not record.distrust:
         fleet.next_digest = next_digest(record)
     return not record.distrust

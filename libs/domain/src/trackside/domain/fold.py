@@ -17,7 +17,8 @@ from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parking import RecordSkipped, UnknownRecord
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.trust import Trust, next_digest
+from trackside.contracts.trust import distrust_of, next_digest
+from trackside.contracts.trusted_keys import Trust
 from trackside.contracts.watches import TasksWatched
 from trackside.domain import (
     child,
@@ -184,7 +185,7 @@ def _park(stream: Stream, record: Record, needs: str) -> Outcome:
 def _is_trusted(stream: Stream, record: Record) -> bool:
     """Returns whether a record is signed as its place in the log wants it; what follows must be, too."""
     assert record.trust is not None
-    unsigned = record.trust.distrust(record, stream.next_digest)
+    unsigned = distrust_of(record.trust, record, stream.next_digest)
     record.distrust = unsigned or worker_events.distrust_of_placement(stream, record)
     if not record.distrust:
         stream.next_digest = next_digest(record)

@@ -3,7 +3,8 @@
 from trackside.contracts.decision_signing import KEY_ID
 from trackside.contracts.keys import KEY_EVENTS, KeyRevoked, KeyTrusted, SignatureModeChanged, key_id_of
 from trackside.contracts.message import Message, Record
-from trackside.contracts.trust import Trust, TrustedKey, is_signed
+from trackside.contracts.trust import is_signed
+from trackside.contracts.trusted_keys import Trust, TrustedKey
 from trackside.domain.outcome import Outcome
 
 KINDS: frozenset[type[Message]] = frozenset(KEY_EVENTS)

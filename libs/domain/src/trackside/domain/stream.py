@@ -7,7 +7,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypeVar
 
 from trackside.contracts.refusals import Problem
-from trackside.contracts.trust import Trust
+from trackside.contracts.trusted_keys import Trust
 from trackside.domain import command
 from trackside.domain.child import Child
 from trackside.domain.draining import DrainedDevice

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from trackside.contracts.message import Record
 from trackside.contracts.topics import partition_of
-from trackside.contracts.trust import Trust
+from trackside.contracts.trusted_keys import Trust
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome

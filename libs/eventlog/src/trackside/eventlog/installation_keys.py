@@ -13,13 +13,12 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.keys import (
     KeyRevoked,
     KeyTrusted,
-    SignatureMode,
     SignatureModeChanged,
     keys_stream,
 )
 from trackside.contracts.message import Event
 from trackside.contracts.topics import Topic, Topics
-from trackside.contracts.trust import Trust, TrustedKey
+from trackside.contracts.trusted_keys import SignatureMode, Trust, TrustedKey
 from trackside.domain.fleet import Fleet, evolve
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trackside.contracts.ids import is_identifier
-from trackside.contracts.trust import TrustedKey
+from trackside.contracts.trusted_keys import TrustedKey
 from trackside.eventlog.decision_signer import DecisionSigner, new_signer, pem_of, read_signing_key
 from trackside.eventlog.files_by_id import read_by_id
 

@@ -8,7 +8,8 @@ from collections import Counter
 from contextlib import aclosing
 
 from trackside.contracts.message import Record
-from trackside.contracts.trust import Trust
+from trackside.contracts.trust import distrust_of
+from trackside.contracts.trusted_keys import Trust
 from trackside.domain.fleet import Fleet, evolve
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
@@ -39,7 +40,7 @@ class AnswerKeys:
         return reason
 
     def _reason(self, record: Record) -> str:
-        return self._now.distrust(record, b"") if self._now.mode == "require" else ""
+        return distrust_of(self._now, record, b"") if self._now.mode == "require" else ""
 
     async def _look(self, after_s: float) -> None:
         """Reads on in the fleet what is about keys, if that was last done so long ago."""

@@ -10,7 +10,7 @@ from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.topic_rights import ADMIN
 from trackside.contracts.topics import Topics
-from trackside.contracts.trust import TrustedKey
+from trackside.contracts.trusted_keys import TrustedKey
 from trackside.domain.display.text import Column
 from trackside.eventlog.installation_keys import (
     AnotherKeyError,

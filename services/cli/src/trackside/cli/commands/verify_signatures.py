@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from trackside.cli.render import screen
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
-from trackside.contracts.trust import UNSIGNED, Trust, TrustedKey, next_digest
+from trackside.contracts.trust import UNSIGNED, distrust_of, next_digest
+from trackside.contracts.trusted_keys import Trust, TrustedKey
 from trackside.domain.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.decode import decode
@@ -67,7 +68,7 @@ class SignatureCheck:
         stream, decision = envelope.stream, envelope.decision_id
         if decision and envelope.index and self._unsigned.get(stream) == decision:
             return UNSIGNED
-        reason = Trust(dict(self.keys)).distrust(record, self._expected.get(stream, b""))
+        reason = distrust_of(Trust(dict(self.keys)), record, self._expected.get(stream, b""))
         self._unsigned[stream] = decision if reason == UNSIGNED else b""
         if not reason:
             self._expected[stream] = next_digest(record)
