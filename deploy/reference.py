@@ -19,9 +19,8 @@ from pydantic_settings import BaseSettings
 
 from trackside.aggregates import documents
 from trackside.cli.app import app
-from trackside.contracts import codec
-from trackside.contracts.message import Command, Event, Message
-from trackside.contracts.refusals import (
+from trackside.contracts.envelope.message import Command, Event, Message
+from trackside.contracts.envelope.refusals import (
     ARTIFACT_CODES,
     DEAD_LETTER_CODES,
     JOB_SEARCH_CODES,
@@ -29,7 +28,8 @@ from trackside.contracts.refusals import (
     SUMMARY_READ_CODES,
     TASK_REFUSAL_CODES,
 )
-from trackside.contracts.topics import DAY_MS, HOUR_MS, Topic, Topics
+from trackside.contracts.envelope.topics import DAY_MS, HOUR_MS, Topic, Topics
+from trackside.contracts.wire import codec
 from trackside.summary_indexer.api import pages
 
 ROOT = Path(__file__).parents[1]

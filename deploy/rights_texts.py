@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trackside.contracts.topic_rights import USES, WORKER, Right, rights, worker_principal
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import USES, WORKER, Right, rights, worker_principal
 
 INTRODUCTION = (
     "Who may do what with which topic. `trackside setup acls` makes the ACLs of a Kafka broker from this "

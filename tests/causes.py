@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Event, Record
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
-from trackside.domain.streams import Streams
 
 Place = tuple[str, int]
 

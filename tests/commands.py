@@ -1,9 +1,9 @@
 """Reads the bodies of commands, as every service knows them."""
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts import codec
-from trackside.contracts.message import Command, Json
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.wire import codec
 
 
 def command_of(wire_type: str, body: Json) -> Command | Problem:

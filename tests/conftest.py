@@ -28,7 +28,7 @@ from tests.stack import (
 )
 from tests.times import FOLDER_VARIABLE as TIMES_VARIABLE
 from tests.times import Recorder, speed
-from trackside.eventlog import kafka
+from trackside.eventlog.kafka import kafka_log as kafka
 
 RUN = pytest.StashKey[Run]()
 THOROUGH_S = 600

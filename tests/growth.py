@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from tests.polling import poll_until
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 COUNTED_AT = "TRACKSIDE_TEST_COUNTED_AT"
 """The variable with the folder of the sockets at which forked services say what they hold."""

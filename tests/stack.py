@@ -28,10 +28,10 @@ from trackside.embedded.errors import StackMissing
 from trackside.embedded.files import last_lines
 from trackside.embedded.folder import NAME, held_leash, is_cut, is_locked
 from trackside.embedded.postgres.server import remove_data
-from trackside.eventlog import secure_folder
-from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database
+from trackside.eventlog.settings import secure_folder
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
+from trackside.projections.database.postgres import database
+from trackside.projections.writing.migrate import migrate
 
 RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
 SEED_VARIABLE = "TRACKSIDE_TEST_SEED"

@@ -55,7 +55,7 @@ from bench.measurements import Figure, Goal, Measurements, MissingError, percent
 from bench.peers import comparison
 from bench.smallest import size
 from trackside.embedded.stack import Stack
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
 PARTS = (

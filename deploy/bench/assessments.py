@@ -15,11 +15,12 @@ from trackside.aggregates.search.messages import (
     Tuner,
 )
 from trackside.aggregates.search.space import Uniform
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.ids import trial_task_id
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
@@ -27,15 +28,14 @@ from trackside.contracts.tasks import (
     TaskAssigned,
     TaskSubmitted,
 )
-from trackside.contracts.topics import Topics, partition_of
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.dispatcher.advice.assessments import AssessmentLoop
-from trackside.domain.streams import Streams
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics("bench-verdicts.")
 ENDED, LIVE, STEPS = 20, 100, 200

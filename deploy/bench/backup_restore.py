@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from bench import rebuild_rate, synthetic_log
 from bench.measurements import Figure, Measurements, MissingError, check_count
 from bench.rebuild_rate import Endpoints
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.folder import held_leash
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.kafka import KafkaLog
-from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.projections.database.postgres import LIVE_SCHEMA, open_repeatable_read
 from trackside.replay.rebuild.compare import TableSource, first_difference
 from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import RebuildReport, tables_of_owners

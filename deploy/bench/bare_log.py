@@ -12,18 +12,18 @@ from bench.fresh_stack import SLOTS
 from bench.log_watch import LogWatch, SeenRecord, watch_topic
 from bench.measurements import MissingError
 from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
-from trackside.contracts.message import Message, Record
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.tasks import (
     AttemptEnded,
     TaskAccepted,
     TaskAssigned,
     TaskStatusChanged,
     TaskSubmitted,
 )
-from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log
-from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics("bench-bare.")
 NAME = "log alone"

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from bench.dear_commands import SIZE, Input, Recipe, recipes
 from bench.measurements import Figure, Goal, Measurements
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import Draft, encode, validate_command
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Envelope, Event, Record
+from trackside.contracts.envelope.message import Envelope, Event, Record
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.wire.codec import Draft, encode, validate_command
 from trackside.dispatcher.intake.intake import Intake
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.react import react
-from trackside.domain.streams import Streams
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.garbage import collecting_seldom
 from trackside.eventlog.log import Entry
 

@@ -8,14 +8,14 @@ from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, check_count, percentile
 from trackside.aggregates.search.messages import SearchEnded, StartSearch, StopSearch, Tuner
 from trackside.aggregates.search.space import Uniform
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command, Record
-from trackside.contracts.tasks import TaskStatus, TaskStatusChanged
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
+from trackside.contracts.tasks.tasks import TaskStatus, TaskStatusChanged
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk.publication import command_record
 
 FIRST = 20

@@ -11,7 +11,7 @@ from bench.fresh_stack import SLOTS, TOPICS
 from bench.log_watch import watch_topic
 from bench.measurements import Measurements
 from trackside.aggregates.search.messages import SearchEnded
-from trackside.contracts.ids import new_id
+from trackside.contracts.envelope.ids import new_id
 from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 

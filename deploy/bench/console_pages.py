@@ -24,10 +24,10 @@ from bench.many_jobs import FIRST_MS, fill_table
 from bench.measurements import Figure, Goal, Measurements, percentile
 from bench.smallest import size
 from trackside.eventlog.clock import monotonic_s
-from trackside.projections.experiments import ExperimentFilter, read_experiments_page
-from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
-from trackside.projections.trial_columns import trial_columns
-from trackside.projections.trials_page import TrialFilter, read_trials_page
+from trackside.projections.pages.experiments import ExperimentFilter, read_experiments_page
+from trackside.projections.pages.trial_columns import trial_columns
+from trackside.projections.pages.trials_page import TrialFilter, read_trials_page
+from trackside.projections.reading.read_pool import ReadModelsPool, SnapshotModels
 
 DATABASE = "bench_console"
 RUNS, HOUR_S = size(5, 1), 3_600

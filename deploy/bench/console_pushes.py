@@ -19,14 +19,14 @@ from bench.measurements import Figure, Goal, Measurements, check_count, percenti
 from bench.sizes import TASK_TYPE
 from bench.smallest import size
 from trackside.aggregates.search.messages import SearchEnded, StopSearch, TrialEnded
-from trackside.contracts.ids import new_id
-from trackside.contracts.labels import AnnotateStream, StreamAnnotated
-from trackside.contracts.message import Record
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.labels import AnnotateStream, StreamAnnotated
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import Log
-from trackside.projections.notifications import Changes, OwnedPosition, follow_changes
-from trackside.projections.owners import DISPATCHER
+from trackside.projections.database.notifications import Changes, OwnedPosition, follow_changes
+from trackside.projections.tables.owners import DISPATCHER
 
 PUSHED_MS, LIMIT_S = 200.0, 60.0
 VIEWERS, MANY_TRIALS = size(50, 10), 100_000

@@ -13,9 +13,9 @@ from typing import Any
 from bench.smallest import size
 from trackside.aggregates import documents
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.ingress import MAX_ITEMS
-from trackside.contracts.message import Json
-from trackside.contracts.topics import MAX_COMMAND_BYTES
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.topics import MAX_COMMAND_BYTES
+from trackside.contracts.wire.ingress import MAX_ITEMS
 from trackside.domain.pipelines.value_schemas import MAX_PATTERNS
 
 SIZE = size(MAX_COMMAND_BYTES - 1_024, 8_192)

@@ -10,10 +10,10 @@ from bench import synthetic_log
 from bench.measurements import Figure, Measurements, check_count
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams, pack
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.domain.folding.streams import Streams, pack
+from trackside.domain.streams.stream import Stream, shrink
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.memory import MemoryLog
 
 STREAM, TRIALS, READ_RECORDS = "digits-0000", 2_000, 1_000

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 
 from bench.fresh_stack import SLOTS, TASKS
 from bench.log_watch import watch_topic
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLeft
 from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 

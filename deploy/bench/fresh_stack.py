@@ -11,15 +11,15 @@ from typing import Literal
 from bench.cpu_time import tree_ms
 from bench.smallest import size
 from trackside.cli.commands import stack_process as stacks
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import jars, stack
 from trackside.embedded.folder import held_leash
 from trackside.embedded.processes import children_of, has_argument
 from trackside.embedded.spares import MODULE
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
-from trackside.eventlog import secure_folder
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.key_folder import SERVICES, WORKER, KeyFolder
+from trackside.eventlog.keys.key_folder import SERVICES, WORKER, KeyFolder
+from trackside.eventlog.settings import secure_folder
 
 TASKS = Path(__file__).parent / "tasks" / "catalogue.yaml"
 TASK_TYPE = "stamp"

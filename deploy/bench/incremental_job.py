@@ -46,11 +46,11 @@ from trackside.aggregates.rounds.messages import (
     SamplesAssigned,
     TriggerEvaluated,
 )
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.ids import new_id
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
-from trackside.contracts.message import Command, Message, Record
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command, Message, Record
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnded
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 

@@ -22,11 +22,11 @@ from bench.log_watch import LogWatch, watch_topic
 from bench.measurements import Figure, Measurements, MissingError, check_count, percentile
 from bench.smallest import size
 from trackside.aggregates.batch.messages import BatchEnded, GroupSpec, StopTasks, SubmitTasks, TaskSpec
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.ids import new_id
-from trackside.contracts.instructions import InstructionAcknowledged, InstructTask, TaskReady
-from trackside.contracts.message import Record
-from trackside.contracts.resources import Resources, ServicePolicy
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructTask, TaskReady
+from trackside.contracts.tasks.resources import Resources, ServicePolicy
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 from trackside.incremental.serving_load import TimedAnswer, load_service

@@ -12,16 +12,16 @@ from bench.fresh_stack import TOPICS
 from bench.log_watch import LogWatch, watch_topic
 from bench.measurements import Figure, Goal, Measurements, check_count, percentile
 from trackside.aggregates.batch.messages import BatchEnded, GroupSpec, StopTasks, SubmitTasks, TaskSpec
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.ids import new_id
-from trackside.contracts.instructions import (
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.tasks.instructions import (
     InstructionAcknowledged,
     InstructionGiven,
     InstructTask,
     TaskReady,
 )
-from trackside.contracts.message import Record
-from trackside.contracts.resources import Resources, ServicePolicy
+from trackside.contracts.tasks.resources import Resources, ServicePolicy
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 

@@ -14,24 +14,24 @@ from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.messages import CreateIncrementalJob, SamplesAssigned
 from trackside.aggregates.rounds.split import SplitRule, count
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.commands import RULES, CommandReceived, Source
-from trackside.contracts.fleet import WRITE_MANIFEST
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command, Json, Message
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskAssigned
-from trackside.domain import stream_commands
-from trackside.domain.capabilities import Capabilities
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command, Json, Message
+from trackside.contracts.fleet.fleet import WRITE_MANIFEST
+from trackside.contracts.streams.commands import RULES, CommandReceived, Source
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.domain.commands import stream_commands
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.stream_index import StreamIndex
+from trackside.domain.folding.streams import Streams, pack
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.stream_index import StreamIndex
-from trackside.domain.streams import Streams, pack
-from trackside.domain.task import Task, TaskState
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream, shrink
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
-from trackside.eventlog.record_writer import RecordWriter
 
 JOB, DATASET, MODEL = "digits", "feed", "digits-model"
 TOPIC = "trackside.events"

@@ -17,9 +17,9 @@ from bench.measurements import check_count
 from bench.new_database import create_read_models
 from trackside.aggregates.search.messages import StartSearch, Tuner
 from trackside.aggregates.search.space import Uniform
-from trackside.projections.metric_tables import SERIES
-from trackside.projections.metric_writes import count_metrics
-from trackside.projections.metrics import SCALAR, series_id
+from trackside.projections.tables.metric_tables import SERIES
+from trackside.projections.tables.metrics import SCALAR, series_id
+from trackside.projections.writing.metric_writes import count_metrics
 
 DATABASE = "bench_boards"
 LARGE = "large"

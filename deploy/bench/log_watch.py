@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topic
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log, Reader
 from trackside.eventlog.retry import retry_until_reachable
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from bench.measurements import check_count
 from bench.new_database import create_read_models
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.task import TaskState
-from trackside.projections.metric_tables import SERIES
-from trackside.projections.metric_writes import count_metrics
-from trackside.projections.metrics import SCALAR, series_id
-from trackside.projections.postgres import Connection
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.tasks.task import TaskState
+from trackside.projections.database.postgres import Connection
+from trackside.projections.tables.metric_tables import SERIES
+from trackside.projections.tables.metrics import SCALAR, series_id
+from trackside.projections.writing.metric_writes import count_metrics
 
 DATABASE = "bench_summaries"
 TAGS = ("loss", "accuracy")

@@ -8,13 +8,13 @@ import asyncpg
 
 from bench.fresh_stack import TOPICS
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
-from trackside.domain.table import RowValues
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES, partition_of
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.domain.rows.table import RowValues
 from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.metrics import rows_of
+from trackside.projections.tables.metrics import rows_of
 
 BATCH_POINTS = 200
 TAGS = ("objective", "loss", "lr", "grad_norm")

@@ -4,8 +4,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database
+from trackside.projections.database.postgres import database
+from trackside.projections.writing.migrate import migrate
 
 
 async def create_database(dsn: str, name: str) -> str:

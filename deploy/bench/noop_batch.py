@@ -8,9 +8,9 @@ from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, MissingError
 from bench.smallest import size
 from trackside.aggregates.batch.messages import BatchEnded, SubmitTasks
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
 from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 

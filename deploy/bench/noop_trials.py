@@ -20,9 +20,9 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import (
     AttemptEnded,
     TaskAccepted,
     TaskAssigned,
@@ -32,9 +32,9 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
     TaskSubmitted,
 )
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.domain.streams.stream import Stream
 from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 

@@ -19,7 +19,7 @@ from bench.recovery import SNAPSHOT
 from trackside.embedded.ports import free_ports
 from trackside.embedded.processes import children_of
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.worker.own_memory import KIB, numbers
 
 NAMES = ("dispatcher", "scheduler")

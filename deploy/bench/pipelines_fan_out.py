@@ -15,9 +15,9 @@ from bench.smallest import size
 from trackside.aggregates.batch.messages import BatchEnded, BatchStarted, StopTasks, SubmitTasks
 from trackside.aggregates.run.messages import AbortPipelineRun, RunEnded, StartPipelineRun
 from trackside.aggregates.run.step_messages import StepReady
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command, Json, Message, Record
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command, Json, Message, Record
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log

@@ -11,10 +11,11 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import RunStatus, StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import StepExpanded
-from trackside.contracts.commands import RULES, CommandReceived, Source
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json, Message
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json, Message
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import RULES, CommandReceived, Source
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskAccepted,
@@ -22,17 +23,16 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
     TaskSubmitted,
 )
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.react import react
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.streams import Streams
+from trackside.domain.streams.stream import Stream, shrink
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
 from trackside.eventlog.garbage import collecting_seldom
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 
 STREAM, TASK_TYPE = "flow-0000", "noop"
 SMALL, LARGE = size(1_000, 100), size(10_000, 300)

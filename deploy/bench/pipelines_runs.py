@@ -9,10 +9,10 @@ from bench.log_watch import watch_topic
 from bench.measurements import MissingError, check_count
 from trackside.aggregates.run.messages import RunEnded, RunStarted, RunStatus, StartPipelineRun
 from trackside.aggregates.run.step_messages import StepEnded, StepState
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command, Json, Message, Record
-from trackside.contracts.tasks import AttemptEnded, TaskSubmitted
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command, Json, Message, Record
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskSubmitted
 from trackside.eventlog.log import Log
 
 

@@ -7,7 +7,7 @@ import asyncpg
 from bench.command_latency import publish
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count, percentile
 from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec
-from trackside.contracts.ids import new_id
+from trackside.contracts.envelope.ids import new_id
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import Log
 

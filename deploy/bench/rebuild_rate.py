@@ -11,16 +11,16 @@ from bench import synthetic_log
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from bench.new_database import create_database
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_security import client_options
-from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.kafka.kafka_security import client_options
 from trackside.eventlog.log import Log
-from trackside.projections.migrate import migrate
-from trackside.projections.owners import OWNERS, Owner
-from trackside.projections.positions import put_positions
-from trackside.projections.postgres import Connection, database
+from trackside.eventlog.settings.kafka_settings import KafkaSettings, kafka_settings
+from trackside.projections.database.positions import put_positions
+from trackside.projections.database.postgres import Connection, database
+from trackside.projections.tables.owners import OWNERS, Owner
+from trackside.projections.writing.migrate import migrate
 from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import RebuildProgress, RebuildReport, rebuild
 

@@ -18,14 +18,14 @@ from bench.measurements import Figure, Goal, Measurements, check_count
 from bench.new_database import create_database
 from trackside.aggregates.search.messages import TrialSuggested, Tuner
 from trackside.cli.setup import prepare
-from trackside.contracts.commands import CommandAccepted, Ping
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Record
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandAccepted, Ping
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Log
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.publication import command_record
 
 STREAM, DATABASE, PREFIX = "digits-0000", "bench_recovery", "bench-recovery."

@@ -10,7 +10,7 @@ from bench import synthetic_log
 from bench.measurements import Figure, Goal, Measurements, check_count
 from bench.smallest import size
 from trackside.aggregates.search.messages import TrialStatus
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 from trackside.projections.past.reader import PastReader

@@ -22,10 +22,10 @@ from bench.log_watch import LogWatch, watch_topic
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from trackside.aggregates.batch.messages import BatchEnded, GroupSpec, SubmitTasks, TaskSpec
 from trackside.aggregates.search.messages import StopSearch
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Event, Record
-from trackside.contracts.resources import Resources, Retry, RetryPolicy
-from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.tasks.resources import Resources, Retry, RetryPolicy
+from trackside.contracts.tasks.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s

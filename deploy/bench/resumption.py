@@ -16,11 +16,11 @@ from bench.fresh_stack import TOPICS
 from bench.log_watch import LogWatch, SeenRecord, watch_topic
 from bench.measurements import Figure, Measurements, MissingError, check_count, percentile
 from trackside.aggregates.batch.messages import BatchEnded, GroupSpec, SubmitTasks, TaskSpec
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Event, Record
-from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported, TaskAssigned
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.resources import Retry, RetryPolicy
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnded, MetricReported, TaskAssigned
 from trackside.embedded.stack import Stack
 from trackside.embedded.supervised import STEADY_AFTER_S
 from trackside.eventlog.clock import monotonic_s

@@ -26,14 +26,14 @@ from bench.simulated_fleet import TASK_TYPE, SimulatedFleet
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import TrialEnded
 from trackside.cli.setup import prepare
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import partition_of
-from trackside.domain.streams import load, pack
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.domain.folding.streams import load, pack
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 
 PART = "scale"
 STREAM = "scale"

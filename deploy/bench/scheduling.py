@@ -5,10 +5,10 @@ import itertools
 from typing import Any
 
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.resources import Needs, Resources
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Envelope, Event, Record
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.tasks.resources import Needs, Resources
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     Reservation,
@@ -17,14 +17,15 @@ from trackside.contracts.tasks import (
     TaskReturned,
     TaskSubmitted,
 )
-from trackside.domain import fleet, task_events
-from trackside.domain.fleet import Fleet
-from trackside.domain.task import Task
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Fleet
+from trackside.domain.tasks import task_events
+from trackside.domain.tasks.task import Task
 from trackside.eventlog.clock import monotonic_s
 from trackside.scheduler import decide
-from trackside.scheduler.actions import Assign, Recall
-from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
-from trackside.scheduler.planner import Planner
+from trackside.scheduler.planning.actions import Assign, Recall
+from trackside.scheduler.planning.cluster_state import ClusterState, SchedulingPolicy
+from trackside.scheduler.planning.planner import Planner
 
 GIB = 1024**3
 DEVICES_PER_WORKER = 8

@@ -14,12 +14,12 @@ from bench.fresh_stack import Kind, keys_of, start_stack
 from bench.measurements import Figure, Measurements, check_count, percentile
 from bench.rebuild_rate import Endpoints
 from trackside.aggregates.search.messages import TrialEnded
-from trackside.contracts.topic_rights import ADMIN
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import ADMIN
 from trackside.embedded.stack import Stack
-from trackside.eventlog.decision_signer import DecisionSigner
-from trackside.eventlog.installation_keys import set_up_keys
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decision_signer import DecisionSigner
+from trackside.eventlog.keys.installation_keys import set_up_keys
 from trackside.eventlog.log import Log
 
 PART = "security"

@@ -10,10 +10,10 @@ from bench.measurements import Figure, Measurements
 from bench.new_database import create_database
 from bench.own_services import NAMES, OwnService, ServiceMemory, running, until_saved
 from trackside.cli.setup import prepare
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import partition_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.publication import command_record
 
 STREAM, DATABASE, PREFIX = "digits-0000", "bench_memory", "bench-memory."

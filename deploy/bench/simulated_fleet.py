@@ -8,17 +8,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import (
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import HOST, MAX_BATCH_BYTES, Topics, partition_of
+from trackside.contracts.fleet.fleet import (
     Device,
     RunningPlacement,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
     WorkerJoined,
 )
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
@@ -26,13 +27,12 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import HOST, MAX_BATCH_BYTES, Topics, partition_of
-from trackside.domain.heartbeats import HeartbeatDigester
+from trackside.domain.fleet.heartbeats import HeartbeatDigester
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 TASK_TYPE = "noop"
 DEVICES_PER_WORKER = 8

@@ -10,7 +10,7 @@ from bench import noop_trials
 from bench.fresh_stack import TOPICS
 from bench.log_watch import SeenRecord
 from bench.measurements import Figure, Measurements, MissingError, check_count
-from trackside.contracts.tasks import MetricReported
+from trackside.contracts.tasks.tasks import MetricReported
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log

@@ -13,12 +13,12 @@ from typing import TypeVar
 from bench import many_jobs
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count, percentile
 from trackside.eventlog.clock import monotonic_s
+from trackside.projections.database.postgres import Connection, connect, database
 from trackside.projections.job_search.search import JobSearch, search_jobs
-from trackside.projections.metrics import series_id
-from trackside.projections.postgres import Connection, connect, database
 from trackside.projections.summaries.jobs import list_jobs
 from trackside.projections.summaries.read_pool import ReadPool
 from trackside.projections.summaries.scalars import ScalarQuery
+from trackside.projections.tables.metrics import series_id
 from trackside.summary_indexer.detail.cache import DetailCache
 from trackside.summary_indexer.detail.loads import CurveReads
 

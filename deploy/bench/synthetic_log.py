@@ -15,13 +15,13 @@ from trackside.aggregates.search.messages import (
     Tuner,
 )
 from trackside.aggregates.search.space import Choice, LogUniform, QUniform, Uniform
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.ids import new_id, trial_task_id
-from trackside.contracts.ingress import digest_of
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.ids import new_id, trial_task_id
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES, Topics, partition_of
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
@@ -31,10 +31,10 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
     TaskSubmitted,
 )
-from trackside.contracts.topics import MAX_BATCH_BYTES, Topics, partition_of
-from trackside.eventlog.decision_signer import DecisionSigner
+from trackside.contracts.wire.ingress import digest_of
+from trackside.eventlog.keys.decision_signer import DecisionSigner
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry import context
 
 TRIALS = 200

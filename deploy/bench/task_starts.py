@@ -10,14 +10,14 @@ from bench.extra_worker import LIMIT_S, WORKER, JoinedWorker, worker
 from bench.fresh_stack import TASK_TYPE, WARM_TYPE
 from bench.log_watch import LogWatch, watch_topic
 from bench.measurements import Figure, Measurements, MissingError, check_count, percentile
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import AttemptEnded
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log
-from trackside.eventlog.record_writer import RecordWriter
 
 DEVICE = "cpu-0"
 FIRST = 10

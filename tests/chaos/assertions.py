@@ -10,16 +10,16 @@ from tests.chaos.history import TIMEOUT_S, History
 from tests.chaos.processes import processes_in
 from trackside.aggregates import documents
 from trackside.aggregates.search.messages import SearchStatus, TrialEnded, TrialStatus, TrialSuggested
-from trackside.contracts.commands import CommandReceived, CommandRefused, Source
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandReceived, CommandRefused, Source
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import TaskState
-from trackside.eventlog.kafka_security import client_options
-from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
+from trackside.domain.tasks.task import TaskState
+from trackside.eventlog.kafka.kafka_security import client_options
 from trackside.eventlog.log import Log
-from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
-from trackside.projections.reads import open_read_models
+from trackside.eventlog.settings.kafka_settings import KafkaSettings, kafka_settings
+from trackside.projections.reading.reads import open_read_models
+from trackside.projections.tables.owners import DISPATCHER, OWNERS, SCHEDULER
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.sdk.publication import PublishedCommand
 from trackside.verify.log import verify

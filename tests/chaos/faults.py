@@ -12,9 +12,9 @@ from tests.chaos.harness import ChaosHarness, rival, until_file
 from tests.chaos.history import TIMEOUT_S
 from tests.integration.worker.harness import parent_of
 from trackside.aggregates.search.messages import TrialEnded
-from trackside.contracts.fleet import WorkerJoined, WorkerLost
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnd,
     AttemptEnded,
@@ -22,7 +22,7 @@ from trackside.contracts.tasks import (
     TaskAssigned,
     TaskSubmitted,
 )
-from trackside.domain.task import TaskState
+from trackside.domain.tasks.task import TaskState
 from trackside.embedded import processes
 
 Fault = Callable[[ChaosHarness], Awaitable[None]]

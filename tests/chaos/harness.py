@@ -16,17 +16,17 @@ from tests.chaos.history import TIMEOUT_S, History
 from tests.chaos.settings import SECURE
 from trackside.aggregates.search.messages import StopSearch
 from trackside.cli.commands import stack_process as stacks
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.topics import Topics
-from trackside.domain.task import Task
+from trackside.contracts.envelope.ids import trial_task_id
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.tasks.task import Task
 from trackside.embedded import stack
 from trackside.embedded.files import write_whole
 from trackside.embedded.processes import ProcessSpec
 from trackside.embedded.stack import Stack
-from trackside.eventlog import secure_folder
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.key_folder import KeyFolder
+from trackside.eventlog.keys.key_folder import KeyFolder
 from trackside.eventlog.log import Log
+from trackside.eventlog.settings import secure_folder
 from trackside.sdk import Client
 from trackside.sdk.publication import PublishedCommand
 

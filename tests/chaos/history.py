@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Message, Record
-from trackside.contracts.topics import Topics
-from trackside.domain import fleet
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.fleet import fleet
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task, TaskState
-from trackside.eventlog.decode import decode
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log
 
 Found = TypeVar("Found")

@@ -17,12 +17,12 @@ from tests.chaos.harness import start_stack
 from tests.chaos.starvation import busy_loops
 from tests.polling import poll_until_sync
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, AttemptEnded, MetricReported
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnd, AttemptEnded, MetricReported
 from trackside.embedded import spares, stack
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 from trackside.sdk import Client
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3_600)]

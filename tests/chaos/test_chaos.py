@@ -26,14 +26,14 @@ from tests.chaos.settings import BUSY_LOOPS, RANDOM_FAULTS, RUNS, SECURE, STARVE
 from tests.chaos.starvation import busy_loops
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Choice, Uniform
-from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.topic_rights import ADMIN, PUBLISHER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.resources import Retry, RetryPolicy
+from trackside.contracts.wire.topic_rights import ADMIN, PUBLISHER
 from trackside.embedded import stack
 from trackside.embedded.ports import free_ports
 from trackside.embedded.stack import Stack
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk import Client
 from trackside.sdk.publication import Accepted
 from trackside.verify.log import verify_topics

@@ -24,13 +24,13 @@ from tests.unit.aggregates.run.order import Reading
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import StepResolved
-from trackside.contracts.ids import new_id
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.domain.task import TaskState
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.domain.tasks.task import TaskState
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 
 FEW = 6
 """At how many events the dispatcher is killed, or paused, in a short run."""

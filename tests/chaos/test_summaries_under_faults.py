@@ -24,15 +24,15 @@ from tests.chaos.settings import RUNS
 from tests.polling import poll_until
 from trackside.aggregates.summary.messages import RetrySummaryFile
 from trackside.aggregates.summary.state import SummaryFile, summary_of
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.kafka import FAST_START
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
-from trackside.projections.owners import DISPATCHER, OWNERS, SUMMARY_INDEXER
-from trackside.projections.reads import open_read_models
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.projections.reading.reads import open_read_models
+from trackside.projections.tables.owners import DISPATCHER, OWNERS, SUMMARY_INDEXER
 from trackside.sdk import Client
 from trackside.verify.postgres import verify_with_postgres
 

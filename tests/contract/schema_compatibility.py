@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
 
 PUBLISHED = Path(__file__).parent / "published"
 Schema = Mapping[str, Any] | bool

@@ -28,26 +28,26 @@ from tests.unit.aggregates.given import CAPABILITIES
 from tests.unit.domain import given as told_of
 from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.parking import UnknownRecord
-from trackside.contracts.refusals import (
+from trackside.contracts.envelope.refusals import (
     ARTIFACT_CODES,
     DEAD_LETTER_CODES,
     REFUSAL_CODES,
     TASK_REFUSAL_CODES,
     Problem,
 )
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
+from trackside.contracts.streams.labels import StreamAnnotated
+from trackside.contracts.streams.parking import UnknownRecord
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.dispatcher.intake.intake import Intake
+from trackside.domain.commands.react import react
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.summary_indexer.validation import decode_summaries
 
 ROOT = Path(__file__).parents[2]

@@ -17,11 +17,11 @@ import pytest
 from tests.contract.malformed_commands import draw_malformed
 from tests.integration.dispatcher.conftest import dispatcher, publisher
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
-from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered
-from trackside.contracts.ids import new_id
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused, RecordDeadLettered
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Appended, Outgoing
 
 __all__ = ["dispatcher", "publisher"]

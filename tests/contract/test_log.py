@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.stack import Servers
-from trackside.contracts.topics import DAY_MS, MAX_RECORD_BYTES, Topic, Topics
+from trackside.contracts.envelope.topics import DAY_MS, MAX_RECORD_BYTES, Topic, Topics
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Entry, Log, Outgoing, Reader
 from trackside.eventlog.memory import MemoryLog
 

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 from tests.commands import command_of
 from trackside.aggregates import documents
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.contracts.codec import EVENTS, FLEET_EVENTS, UPCASTERS, Draft, encode
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.wire.codec import EVENTS, FLEET_EVENTS, UPCASTERS, Draft, encode
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = documents.examples()

@@ -24,14 +24,14 @@ from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.search.messages import StartSearch
 from trackside.cli.commands import stack_process as stacks
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import kafka, stack
 from trackside.embedded.folder import held_leash
 from trackside.embedded.stack import StackOptions
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.sdk import Client
 

@@ -12,17 +12,17 @@ from tests.e2e.shared_stack import StackFolder
 from tests.e2e.shared_tasks import search_spec
 from tests.polling import poll_until
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.fleet import WorkerJoined
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import MetricReported, TaskAssigned
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.fleet import Fleet, evolve
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.fleet import WorkerJoined
+from trackside.contracts.tasks.tasks import MetricReported, TaskAssigned
+from trackside.domain.fleet.fleet import Fleet, evolve
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry
+from trackside.eventlog.settings.kafka_settings import KafkaSettings, kafka_settings
 
 TOPICS = Topics()
 TRIALS = {"honest": 4, "victim": 2}

@@ -4,11 +4,11 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trackside.contracts.decision_signing import SIGNATURE
-from trackside.contracts.ids import new_id
-from trackside.contracts.keys import keys_stream
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.decision_signer import DecisionSigner, new_signer
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.keys import keys_stream
+from trackside.contracts.trust.decision_signing import SIGNATURE
+from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer
 from trackside.eventlog.log import Outgoing
 
 EVENTS, FLEET, COMMANDS = "trackside.events", "trackside.fleet", "trackside.commands"

@@ -10,10 +10,10 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from tests.e2e.forged_records import ForgedRecord
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.decision_signer import DecisionSigner
-from trackside.eventlog.kafka_security import client_options
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.eventlog.kafka.kafka_security import client_options
+from trackside.eventlog.keys.decision_signer import DecisionSigner
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 Place = tuple[str, int, int]
 PARTITIONS = {topic.name: topic.partitions for topic in Topics().shared}

@@ -11,7 +11,7 @@ import asyncpg
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.e2e.harness import UserFolder
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 @dataclass

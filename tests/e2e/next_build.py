@@ -7,7 +7,7 @@ from tests.house.source import ROOT
 
 NEXT = "next"
 """What the field `build` says in events of the next build; older ones lack it."""
-MESSAGES, ACCEPTED = "libs/contracts/src/trackside/contracts/tasks.py", "class TaskAccepted(Event):\n"
+MESSAGES, ACCEPTED = "libs/contracts/src/trackside/contracts/tasks/tasks.py", "class TaskAccepted(Event):\n"
 FIELD, VALUE = '    build: str = ""\n', f'build="{NEXT}", '
 _ADDED = [
     (
@@ -22,7 +22,7 @@ _ADDED = [
     ("services/worker/src/trackside/worker/reporting/reporter.py", " event = TaskAccepted(", VALUE),
 ]
 """What is added to which file, after which text: a field of an event, and its value where it is written."""
-_GENERATIONS = "libs/projections/src/trackside/projections/definitions.py"
+_GENERATIONS = "libs/projections/src/trackside/projections/writing/definitions.py"
 
 
 def python_path(folder: Path, *, new_tables: bool) -> str:

@@ -16,7 +16,7 @@ from tests.e2e.shared_tasks import GATES, write_tasks
 from tests.stack import run_folder
 from trackside.embedded.folder import NAME
 from trackside.embedded.stack import Stack, load
-from trackside.eventlog import secure_folder
+from trackside.eventlog.settings import secure_folder
 
 SLOTS = 8
 """Of so many a test may hold two at its gates while others go on."""

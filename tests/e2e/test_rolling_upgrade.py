@@ -19,8 +19,8 @@ from tests.service_processes import ServiceProcess
 from tests.stack import Servers
 from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec
 from trackside.aggregates.search.messages import StartSearch, StopSearch
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.async_client import AsyncClient
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]

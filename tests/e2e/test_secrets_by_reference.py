@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.shared_stack import StackFolder
-from trackside.contracts.secret_search import secrets_in
+from trackside.contracts.wire.secret_search import secrets_in
 
 pytestmark = pytest.mark.timeout(900)
 WORD = "hunter2" * 2

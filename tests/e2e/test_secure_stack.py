@@ -19,16 +19,16 @@ from tests.e2e.forged_records import EVENTS, event
 from tests.e2e.intruders import Intruder, Place, raw_producer
 from tests.e2e.shared_stack import SECURE, StackFolder, folder_below, start
 from tests.e2e.shared_tasks import search_spec
-from trackside.contracts.commands import Ping
-from trackside.contracts.standing import Standing
-from trackside.contracts.trust import ANOTHER_WORKER
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.streams.commands import Ping
+from trackside.contracts.trust.trust import ANOTHER_WORKER
 from trackside.embedded.folder import NAME
 from trackside.embedded.processes import children_of
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_settings import kafka_settings
-from trackside.eventlog.key_folder import KeyFolder
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.key_folder import KeyFolder
 from trackside.eventlog.log_id import cluster_in
-from trackside.eventlog.secure_folder import KEYS, settings_of
+from trackside.eventlog.settings.kafka_settings import kafka_settings
+from trackside.eventlog.settings.secure_folder import KEYS, settings_of
 from trackside.sdk import Client
 from trackside.sdk.errors import UnansweredError
 from trackside.sdk.publication import Accepted, PublishedCommand

@@ -16,7 +16,7 @@ import pytest
 
 from tests.histories.recorded import History, fold, write
 from tests.unit.domain.given import Told
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.topics import Topics, partition_of
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.simulation.virtual.log import VirtualLog

@@ -16,14 +16,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Event, Record
-from trackside.contracts.topics import Topics
-from trackside.domain import fleet
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.fleet import fleet
+from trackside.domain.folding.streams import Streams, dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams, dump
-from trackside.eventlog.decode import decode
-from trackside.eventlog.encryption import Decryption
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.encryption import Decryption
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.released_streams import read_again

@@ -10,8 +10,8 @@ import pytest
 
 from tests.histories.recorded import differences, fold, names, read
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.fleet import LaneBacklogged, LaneCleared
-from trackside.contracts.message import Event, Message
+from trackside.contracts.envelope.message import Event, Message
+from trackside.contracts.fleet.fleet import LaneBacklogged, LaneCleared
 
 WITHOUT_EFFECT: set[type[Message]] = {LaneBacklogged, LaneCleared}
 """Events of older releases on which no state depends."""

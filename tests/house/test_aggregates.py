@@ -9,7 +9,7 @@ from tests.house import source
 from tests.house.source import ROOT, shown
 from trackside.aggregates.listings import LISTINGS, view_of
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.aggregate import AggregateType
+from trackside.domain.folding.aggregate import AggregateType
 
 FOLDERS = sorted(
     path for path in source.package("libs/aggregates").iterdir() if (path / "__init__.py").is_file()
@@ -46,7 +46,7 @@ ABOUT_ONE = {
     "trackside.dispatcher.plugins": "users' tuners and assessors",
     "trackside.dispatcher.tuners": "suggest the trials of a search",
     "trackside.incremental": "the tasks of datasets and incremental jobs",
-    "trackside.projections.trial_columns": "the trials of a search as columns",
+    "trackside.projections.pages.trial_columns": "the trials of a search as columns",
     "trackside.replay.history.origins": "searches and runs, which may be made from another one",
     "trackside.replay.causality.bill_of_materials": "what a version of a model was made of",
     "trackside.replay.derive": "new searches, runs and jobs from recorded ones, parameters of searches",

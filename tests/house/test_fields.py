@@ -22,9 +22,9 @@ STATES = {
         "Trial",
     },
     "libs/aggregates/src/trackside/aggregates/summary/state.py": {"Summary", "SummaryFile"},
-    "libs/contracts/src/trackside/contracts/fleet.py": {"Device"},
-    "libs/domain/src/trackside/domain/fleet.py": {"Fleet", "Worker"},
-    "libs/domain/src/trackside/domain/task.py": {"Attempt", "PastPlacement", "Place", "Task"},
+    "libs/contracts/src/trackside/contracts/fleet/fleet.py": {"Device"},
+    "libs/domain/src/trackside/domain/fleet/fleet.py": {"Fleet", "Worker"},
+    "libs/domain/src/trackside/domain/tasks/task.py": {"Attempt", "PastPlacement", "Place", "Task"},
 }
 """The classes by module."""
 

@@ -42,8 +42,8 @@ PLANTED = {
         "batch.evolve -> trackside.aggregates.batch.decide",
     ),
     "aggregates/batch/invariants.py": (
-        "import trackside.domain.task",
-        "batch.invariants -> trackside.domain.task",
+        "import trackside.domain.tasks.task",
+        "batch.invariants -> trackside.domain.tasks.task",
     ),
     "aggregates/model/state.py": (
         "import trackside.aggregates.model.evolve",
@@ -79,7 +79,7 @@ PLANTED = {
     "eventlog/planted.py": ("import faust", "trackside.eventlog.planted -> faust"),
     "worker/planted.py": ("def f():\n    import torch.nn", "trackside.worker.planted -> torch"),
     "worker/planted_gpu.py": ("def f():\n    import pynvml", "trackside.worker.planted_gpu -> pynvml"),
-    "scheduler/timers.py": ("from socket import socket", "trackside.scheduler.timers -> socket"),
+    "scheduler/hosts/timers.py": ("from socket import socket", "trackside.scheduler.hosts.timers -> socket"),
     "dispatcher/assessors/planted.py": ("import time", "trackside.dispatcher.assessors.planted -> time"),
     "dispatcher/tuners/planted.py": (
         "import trackside.dispatcher.advice",
@@ -92,6 +92,10 @@ PLANTED = {
     "replay/history/planted.py": (
         "import trackside.replay.derive",
         "history.planted -> trackside.replay.derive",
+    ),
+    "projections/database/planted.py": (
+        "import trackside.projections.pages",
+        "database.planted -> trackside.projections.pages",
     ),
     "artifacts/urls.py": ("import trackside.artifacts.store", "artifacts.urls -> trackside.artifacts.store"),
     "artifacts/reading.py": ("def f():\n    import fsspec", "trackside.artifacts.reading -> fsspec"),

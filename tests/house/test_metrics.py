@@ -7,8 +7,8 @@ from tests.house import source
 from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.state import OVER
 from trackside.domain.outcome import Outcome
-from trackside.projections.ignored_reports import Reason
-from trackside.scheduler.wait_reasons import REASONS
+from trackside.projections.tables.ignored_reports import Reason
+from trackside.scheduler.planning.wait_reasons import REASONS
 from trackside.telemetry import labels
 from trackside.telemetry.names import METRICS
 from trackside.worker.child.out_of_memory import Resource

@@ -10,8 +10,8 @@ from deploy import reference
 
 from tests.house import source
 from trackside.aggregates import documents
-from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.refusals import DEAD_LETTER_CODES, REFUSAL_CODES
+from trackside.contracts.envelope.topics import Topics
 from trackside.telemetry.names import METRICS
 
 
@@ -75,7 +75,7 @@ def test_every_class_of_a_message_and_every_topic_of_the_code_is_declared() -> N
         for node in source.nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Topic"
     }
-    assert made == {"libs/contracts/src/trackside/contracts/topics.py"}
+    assert made == {"libs/contracts/src/trackside/contracts/envelope/topics.py"}
     named = {name for name, what in vars(Topics).items() if isinstance(what, cached_property)} - {"shared"}
     assert {getattr(Topics(), name).name for name in named} == {topic.name for topic in Topics().shared}
 

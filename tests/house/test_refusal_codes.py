@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tests.house import source
 from trackside.artifacts.errors import ArtifactError
-from trackside.contracts.refusals import ARTIFACT_CODES, REFUSAL_CODES
+from trackside.contracts.envelope.refusals import ARTIFACT_CODES, REFUSAL_CODES
 
 FOLDERS = ("libs/contracts", "libs/domain", "libs/aggregates")
 """Where messages are defined that publishers send."""

@@ -11,12 +11,12 @@ from typing import TypeVar
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
-from trackside.contracts.fleet import WorkerJoined
-from trackside.contracts.message import Event, Record
-from trackside.domain.stream import Stream
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.fleet.fleet import WorkerJoined
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.client import Client
 
 E = TypeVar("E", bound=Event)

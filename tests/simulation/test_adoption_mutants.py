@@ -8,15 +8,15 @@ import pytest
 
 from tests.simulation.test_mutants import Mutate, after, each_of, reports_of_the_trial_before_count
 from tests.unit.simulation.adopting import KILLS_ONLY, WorkersKilledOften
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnd
-from trackside.domain import task_acceptance, task_events, task_reuse
-from trackside.domain.fleet import Fleet
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnd
+from trackside.domain.fleet.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.task import Task
+from trackside.domain.tasks import task_acceptance, task_events, task_reuse
+from trackside.domain.tasks.task import Task
 from trackside.scheduler import decide
-from trackside.scheduler.cluster_state import ClusterState
+from trackside.scheduler.planning.cluster_state import ClusterState
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import recovery
 from trackside.simulation.config import SimulationConfig

@@ -2,8 +2,9 @@
 
 import pytest
 
-from trackside.contracts.message import Record
-from trackside.contracts.trust import (
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.trusted_keys import Trust
+from trackside.contracts.trust.trust import (
     ANOTHER_ROLE,
     ANOTHER_WORKER,
     BAD_SIGNATURE,
@@ -12,8 +13,8 @@ from trackside.contracts.trust import (
     UNSIGNED,
     distrust_of,
 )
-from trackside.contracts.trusted_keys import Trust
-from trackside.domain import fleet, fold
+from trackside.domain.fleet import fleet
+from trackside.domain.folding import fold
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import simulate
 

@@ -8,17 +8,18 @@ import pytest
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.aggregates.search.state import Search, Trial
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import MetricReported
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import MetricReported
 from trackside.dispatcher.service import Dispatcher
-from trackside.domain import reports, task_artifacts, task_events, task_instructions, task_reuse
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
-from trackside.eventlog import reactor
-from trackside.eventlog.decider import Facts
-from trackside.eventlog.reactor import Reactor
-from trackside.scheduler import decide, hosts, service
-from trackside.scheduler.device_commands import PendingCommand, pending_commands
+from trackside.domain.tasks import reports, task_artifacts, task_events, task_instructions, task_reuse
+from trackside.domain.tasks.task import Task
+from trackside.eventlog.reactor import reactor
+from trackside.eventlog.reactor.decider import Facts
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.scheduler import decide, service
+from trackside.scheduler.hosts import hosts
+from trackside.scheduler.sending.device_commands import PendingCommand, pending_commands
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import worker as simulated_worker
 from trackside.simulation.config import SimulationConfig

@@ -23,8 +23,8 @@ from trackside.aggregates.run.messages import (
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.search.messages import SearchStatus, StartSearch, StopSearch, TrialStatus
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Json
-from trackside.domain.stream import forget_settled
+from trackside.contracts.envelope.message import Json
+from trackside.domain.streams.stream import forget_settled
 
 Experiment = Callable[[Scene, str], Awaitable[str]]
 """Runs an experiment of this name; returns how it ended, or raises AssertionError."""

@@ -8,13 +8,13 @@ from trackside.aggregates.batch.messages import GroupEnded
 from trackside.aggregates.rounds.messages import RoundEnded
 from trackside.aggregates.run.step_messages import StepEnded
 from trackside.aggregates.search.messages import TrialEnded
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded
-from trackside.contracts.topics import Topics
-from trackside.domain import fleet
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnded
+from trackside.domain.fleet import fleet
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 

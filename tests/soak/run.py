@@ -32,15 +32,15 @@ from tests.soak.options import SoakOptions
 from tests.soak.records import ExperimentRecord, Finding, RunRecord
 from tests.soak.scene import PATIENCE_S, Scene
 from tests.soak.verification import next_pause, verify_log
-from trackside.contracts.topic_rights import ADMIN, PUBLISHER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import ADMIN, PUBLISHER
 from trackside.embedded import stack
 from trackside.embedded.folder import NAME, held_leash
 from trackside.embedded.ports import free_ports
 from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk.async_client import AsyncClient
 
 PROGRESS_S = 60.0

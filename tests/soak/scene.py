@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from tests.chaos.rounds.cluster import RoundsCluster
 from tests.soak.history import SoakHistory, is_of
-from trackside.contracts.commands import Source
-from trackside.contracts.message import Command
-from trackside.contracts.topics import Topics
-from trackside.domain.stream import Stream
-from trackside.domain.task import TaskState
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import Source
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import TaskState
 from trackside.embedded.stack import Stack
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk.async_client import AsyncClient
 
 PATIENCE_S = 900.0

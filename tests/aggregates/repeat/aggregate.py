@@ -9,16 +9,16 @@ from tests.aggregates.repeat.rows import RepeatRows
 from tests.aggregates.repeat.spec import SPECS, stop_command
 from tests.aggregates.repeat.state import Repeat
 from tests.aggregates.repeat.view import VIEW
-from trackside.contracts.message import Command, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.watches import TaskWatch
-from trackside.domain.aggregate import Aggregates, AggregateType, FindStream, Handler
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Record
+from trackside.contracts.streams.watches import TaskWatch
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import Aggregates, AggregateType, FindStream, Handler
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.outcome import Outcome
-from trackside.domain.outgoing import OutgoingCommand
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.outgoing import OutgoingCommand
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 class RepeatType(AggregateType[Repeat]):

@@ -2,8 +2,8 @@
 
 from tests.aggregates.repeat.messages import RepeatStarted
 from tests.aggregates.repeat.state import Repeat
-from trackside.contracts.message import Message
-from trackside.domain.causality import Causality
+from trackside.contracts.envelope.message import Message
+from trackside.domain.streams.causality import Causality
 
 
 class RepeatCausality(Causality[Repeat]):

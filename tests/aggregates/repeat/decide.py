@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from tests.aggregates.repeat import messages
 from tests.aggregates.repeat.evolve import end_of
 from tests.aggregates.repeat.state import GOES_ON, Repeat, repeat_of
-from trackside.contracts.message import Event
-from trackside.contracts.parts import Part
-from trackside.contracts.refusals import Problem
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
-from trackside.domain.aggregate import FindStream
-from trackside.domain.capabilities import type_problem
-from trackside.domain.lookup import Lookup
-from trackside.domain.outgoing import answer_of
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.fleet.capabilities import type_problem
+from trackside.domain.folding.aggregate import FindStream
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream, check_not_begun, no_aggregate
+from trackside.domain.streams.outgoing import answer_of
+from trackside.domain.streams.stream import Stream, check_not_begun, no_aggregate
 
 MOST_TASKS = 100
 """How many runs one decision submits."""

@@ -2,10 +2,10 @@
 
 from tests.aggregates.repeat import messages
 from tests.aggregates.repeat.state import GOES_ON, Repeat
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 
 
 def begin(repeat_id: str, event: messages.RepeatStarted, record: Record) -> Repeat:

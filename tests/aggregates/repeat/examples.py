@@ -1,7 +1,7 @@
 """One example of every message of repeats, with every field in it."""
 
 from tests.aggregates.repeat import messages
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
 
 SPEC = messages.RepeatSpec(
     name="seeds", task_type="digits", parameters={"epochs": 3}, times=5, at_once=2, extends="seeds-2"

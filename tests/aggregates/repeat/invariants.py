@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import cast
 
 from tests.aggregates.repeat.messages import RepeatEnded, RepeatExtended, RepeatStarted
-from trackside.contracts.message import Message, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask
 
 
 class RepeatInvariants(AggregateInvariants):

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from trackside.contracts.message import DISPATCHER, Command, Event, Json
-from trackside.contracts.resources import Needs
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json
+from trackside.contracts.tasks.resources import Needs
 
 
 class RepeatStatus(StrEnum):

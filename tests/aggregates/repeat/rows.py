@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from tests.aggregates.repeat.state import repeat_of
-from trackside.contracts.message import Event
-from trackside.domain.cells import json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
+from trackside.contracts.envelope.message import Event
+from trackside.domain.rows.cells import json_text, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 
 class RepeatRows:

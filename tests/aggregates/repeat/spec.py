@@ -1,8 +1,8 @@
 """The spec files of repeats."""
 
 from tests.aggregates.repeat.messages import StartRepeat, StopRepeat
-from trackside.contracts.message import Command
-from trackside.domain.spec_kind import SpecKind
+from trackside.contracts.envelope.message import Command
+from trackside.domain.folding.spec_kind import SpecKind
 
 
 def stop_command(task: str, reason: str) -> Command:

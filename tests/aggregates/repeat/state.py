@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 from tests.aggregates.repeat.messages import RepeatSpec, RepeatStatus
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 OVER = frozenset({RepeatStatus.DONE, RepeatStatus.STOPPED})
 GOES_ON = frozenset({RepeatStatus.RUNNING, RepeatStatus.DONE})  # it can be extended in these

@@ -3,7 +3,7 @@
 from tests.aggregates.repeat.listing import RepeatListing
 from tests.aggregates.repeat.state import Repeat
 from trackside.domain.display.view import Progress, View
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 
 class RepeatView(RepeatListing, View[Repeat]):

@@ -20,14 +20,14 @@ from tests.chaos.alerts.installation import SECOND, SETTINGS, SLOTS, Installatio
 from tests.polling import elapse, poll_until
 from trackside.aggregates.batch.messages import GroupSpec, StopTasks, SubmitTasks, TaskSpec
 from trackside.aggregates.search.messages import StopSearch, Tuner
-from trackside.contracts.fleet import WorkerHeartbeat
-from trackside.contracts.parking import SkipRecord
-from trackside.contracts.resources import Resources
-from trackside.contracts.topics import MAX_RECORD_BYTES, partition_of
+from trackside.contracts.envelope.topics import MAX_RECORD_BYTES, partition_of
+from trackside.contracts.fleet.fleet import WorkerHeartbeat
+from trackside.contracts.streams.parking import SkipRecord
+from trackside.contracts.tasks.resources import Resources
 from trackside.embedded import processes
 from trackside.embedded.processes import ProcessSpec
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 MIB = 2**20
 LEFT_BYTES = 40 * MIB

@@ -17,11 +17,11 @@ from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Uniform
 from trackside.cli.commands import stack_process
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.ports import HOST, free_ports
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk import Client
 from trackside.sdk.publication import Accepted
 

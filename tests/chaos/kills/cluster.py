@@ -17,13 +17,13 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
 from trackside.cli.setup import prepare
-from trackside.contracts.fleet import WorkerJoined
-from trackside.contracts.topics import Topics
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import WorkerJoined
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 from trackside.embedded.processes import children_of
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.async_client import AsyncClient
 
 TASK_BEGINS = Point("before", "trackside.worker.child.phases:run")

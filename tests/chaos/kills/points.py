@@ -86,15 +86,19 @@ _RESUME: tuple[tuple[str, Point, tuple[str, ...]], ...] = (
     ("the next checkpoint is in the spool", _after(f"{_SPOOL}add"), _ALL),
 )
 _INSTRUCTION: tuple[tuple[str, Point, tuple[str, ...]], ...] = (
-    ("the dispatcher decides", _before("trackside.domain.task_commands:decide"), _ALL),
-    ("the scheduler sends it", _after("trackside.scheduler.device_commands:_instruction_command"), _ALL),
+    ("the dispatcher decides", _before("trackside.domain.folding.task_commands:decide"), _ALL),
+    (
+        "the scheduler sends it",
+        _after("trackside.scheduler.sending.device_commands:_instruction_command"),
+        _ALL,
+    ),
     ("the worker has it", _before(f"{_INCARNATION}_give_instruction"), _ALL),
     ("it is on its way to the task", _after(f"{_CONVERSATION}give"), _ALL),
     ("the task answers", _before(f"{_CHANNEL}acknowledge"), _ALL),
     ("the task has answered", _after(f"{_CHANNEL}acknowledge"), _ALL),
     ("the worker has the answer", _before(f"{_CONVERSATION}_report"), _ALL),
     ("InstructionAcknowledged is to be sent", _after(f"{_REPORTER}acknowledged"), _ALL),
-    ("it is folded", _after("trackside.domain.task_instructions:acknowledged"), _ALL),
+    ("it is folded", _after("trackside.domain.tasks.task_instructions:acknowledged"), _ALL),
 )
 _RUNS = _before(f"{_INCARNATION}_run")
 STEPS: tuple[Step, ...] = (

@@ -20,9 +20,9 @@ from tests.chaos.kills.tasks import losses
 from tests.chaos.settings import RUNS
 from tests.stack import Servers
 from trackside.aggregates.batch.messages import GroupSpec, StopTasks, SubmitTasks, TaskSpec
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
-from trackside.contracts.message import Json
-from trackside.contracts.resources import Retry, RetryPolicy, ServicePolicy
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.tasks.resources import Retry, RetryPolicy, ServicePolicy
 from trackside.verify.log import verify
 
 RETRY = RetryPolicy(lost=Retry(times=100), failed=Retry(times=100))

@@ -21,11 +21,11 @@ from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Choice, Uniform
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.domain.task import Task
-from trackside.projections.owners import OWNERS
-from trackside.projections.reads import open_read_models
+from trackside.contracts.envelope.ids import trial_task_id
+from trackside.contracts.tasks.resources import Retry, RetryPolicy
+from trackside.domain.tasks.task import Task
+from trackside.projections.reading.reads import open_read_models
+from trackside.projections.tables.owners import OWNERS
 from trackside.verify.log import verify
 
 LONG_KILLS = 25

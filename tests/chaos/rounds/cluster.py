@@ -16,13 +16,13 @@ from tests.stack import Servers
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.cli.setup import prepare
-from trackside.contracts.fleet import WorkerJoined, WorkerLost
-from trackside.contracts.message import Command
-from trackside.contracts.topics import Topics
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLost
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.async_client import AsyncClient
 
 LEASE_S = 1.5

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.chaos.random_faults import pause
 from tests.chaos.rounds.cluster import DISPATCHERS, RoundsCluster
 from tests.chaos.rounds.job import TwoRounds
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 
 PAUSE_S = 2.0
 """How long a process of a task is paused, and a dispatcher next to another one: longer than the lease."""

@@ -15,7 +15,7 @@ from trackside.aggregates.dataset.messages import DeleteDataset, RegisterDataset
 from trackside.aggregates.model.messages import AddModelVersion, RegisterModel
 from trackside.aggregates.rounds.messages import CreateIncrementalJob, DeleteIncrementalJob
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 BATCH, TRAIN_OF_BATCH, ROUNDS, REPLICAS = 10, 8, 2, 2
 FIRST = json.dumps({"rounds": []}).encode()

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnded, TaskStatusChanged
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskStatusChanged
 
 FIELDS = ("stage", "target", "round", "update")
 """The fields that tell events of one type apart, after those of tasks."""

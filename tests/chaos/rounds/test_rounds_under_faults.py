@@ -23,8 +23,8 @@ from tests.chaos.rounds.waits import sitecustomize
 from tests.chaos.settings import RUNS
 from tests.integration import command_line
 from tests.stack import Servers
-from trackside.projections.owners import DISPATCHER, OWNERS
-from trackside.projections.reads import open_read_models
+from trackside.projections.reading.reads import open_read_models
+from trackside.projections.tables.owners import DISPATCHER, OWNERS
 from trackside.verify.postgres import verify_with_postgres
 
 JOBS = 4

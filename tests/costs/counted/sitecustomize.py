@@ -83,7 +83,7 @@ def _waits() -> int:
 def _gather() -> None:
     if (outbox := sys.modules.get("trackside.worker.reporting.outbox")) is not None:
         outbox.LINGER_S = _LINGER_S  # type: ignore[attr-defined]
-    if (pace := getattr(sys.modules.get("trackside.projections.runner"), "PACE", None)) is not None:
+    if (pace := getattr(sys.modules.get("trackside.projections.writing.runner"), "PACE", None)) is not None:
         for name, value in _PACE.items():
             object.__setattr__(pace, name, value)
 

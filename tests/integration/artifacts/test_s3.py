@@ -35,8 +35,8 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.source_files import SourceFile, open_source
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.ids import new_id
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.tasks.artifacts import ArtifactReference
 
 Request = Callable[[BaseHTTPRequestHandler], None]
 

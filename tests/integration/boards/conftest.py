@@ -25,7 +25,7 @@ from tests.stack import Servers
 from trackside.cli.app import call
 from trackside.embedded.ports import free_ports
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 TASKS = '''
 from trackside.sdk import Task, trial

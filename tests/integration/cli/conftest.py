@@ -13,7 +13,7 @@ from tests.integration.installed import NOOP, processes_at, variables_of
 from tests.service_processes import ServiceProcess
 from tests.stack import Servers, fresh_database
 from trackside.embedded.ports import free_ports
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 Tried = Callable[..., Awaitable[tuple[int, str, str]]]
 Typed = Callable[..., Awaitable[str]]

@@ -21,7 +21,7 @@ from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.source_files import SourceFile
 from trackside.artifacts.store import Store
 from trackside.cli.app import call
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 SEARCH = """
 kind: search

@@ -16,7 +16,7 @@ from trackside.aggregates.dataset.messages import (
     DatasetPaused,
     DatasetTruncated,
 )
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 SPEC = """
 kind: dataset

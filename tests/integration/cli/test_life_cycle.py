@@ -23,8 +23,8 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.tasks import TaskAccepted
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.tasks.tasks import TaskAccepted
+from trackside.eventlog.settings.settings import StackSettings
 
 
 @pytest.fixture(autouse=True)

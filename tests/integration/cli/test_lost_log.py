@@ -11,10 +11,10 @@ from tests.integration.projections.harness import query
 from tests.service_processes import ServiceProcess
 from tests.stack import Servers
 from trackside.cli.setup import prepare
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log_id import id_in_log
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 SERVICES = ("dispatcher", "scheduler", "summary_indexer", "console")
 

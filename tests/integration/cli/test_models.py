@@ -16,10 +16,10 @@ from trackside.cli.app import call
 from trackside.cli.commands.artifacts.resolving import resolve
 from trackside.cli.commands.models import changes_of
 from trackside.cli.commands.replay.why import drawn, origins_of
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
-from trackside.contracts.message import Event, Record
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.tasks.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.why import why
 from trackside.replay.find_stream import find_stream

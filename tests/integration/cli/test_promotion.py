@@ -23,9 +23,9 @@ from trackside.aggregates.search.messages import SearchEnded, StartSearch, Trial
 from trackside.aggregates.search.state import Search, search_of
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.artifacts import CheckpointReference, TaskResumed
-from trackside.contracts.message import Record
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import CheckpointReference, TaskResumed
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.client import Client
 
 pytestmark = pytest.mark.timeout(300)

@@ -12,13 +12,13 @@ import pytest
 from tests.integration.cli.conftest import NOOP_SEARCH, Installation, Tried, Typed
 from tests.integration.installed import changes
 from trackside.aggregates.search.messages import TrialSuggested
-from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAccepted
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import RecordDeadLettered
+from trackside.contracts.tasks.tasks import AttemptEnded, MetricReported, TaskAccepted
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.integration.projections.test_views_of_runs import write_run
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import RetryFailedSteps
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 pytestmark = pytest.mark.usefixtures("addresses")
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.integration.installed import prepared
 from tests.stack import Servers
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
-from trackside.projections import postgres
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.projections.database import postgres
 
 CLOSED = "127.0.0.1:1"
 """An address that no server has."""

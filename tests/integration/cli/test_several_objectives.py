@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.integration.cli.conftest import Typed
 from tests.integration.projections.harness import query
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk import Search
 from trackside.sdk.search import TrialView
 

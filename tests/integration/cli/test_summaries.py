@@ -15,7 +15,7 @@ from tests.integration.summaries.given import given_tables, items, points, repor
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.cli.render import screen
-from trackside.contracts.summaries import MetricPointsReported, Series, SummaryUpdaterFailed
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series, SummaryUpdaterFailed
 from trackside.eventlog.clock import now_ms
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, HParams, Image, TextRows
 

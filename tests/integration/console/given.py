@@ -18,11 +18,11 @@ from trackside.console.web.access import Access
 from trackside.console.web.application import Pages, make_application
 from trackside.console.web.page import ChartValues, PageRequest
 from trackside.console.web.users import LOCAL_USER, Sessions, User
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.reading.read_pool import ReadModelsPool
 
 
 class _SameUser(Access):

@@ -7,7 +7,7 @@ from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
 from tests.integration.projections.given_trials import GivenTrial, write_search
 from trackside.console.web.page import BadQuery, PageNotFound
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.postgres import database as opened_database
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -21,10 +21,9 @@ from trackside.console.pages.searches.artifact_routes import add_artifacts
 from trackside.console.pages.searches.exports import Exports, TrialsExport, add_exports
 from trackside.console.web.store import OpenedStore, opened_store
 from trackside.console.web.users import Role, User
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.trials_export import BATCH_TRIALS
-from trackside.projections.trials_page import TrialFilter
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.pages.trials_page import BATCH_TRIALS, TrialFilter
 
 PAGE = "/tasks/batch/batch.1"
 HTML = b"<script>alert(1)</script>"

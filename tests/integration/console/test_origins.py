@@ -9,7 +9,7 @@ from tests.integration.projections.harness import TOPICS, log_of, query
 from tests.unit.domain.given import Told, received, spec
 from trackside.aggregates.run.messages import RunCopy, RunStarted
 from trackside.aggregates.search.messages import Origin, SearchStarted, TrialSuggested
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.eventlog.errors import TransientError

@@ -12,7 +12,7 @@ from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.critical_path import critical_path
 from trackside.console.web.page import PageNotFound
 from trackside.console.web.users import Role, User
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 RUN = f"/experiments/{STREAM}"
 HOSTILE = "<script>alert(1)</script>"

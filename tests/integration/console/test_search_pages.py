@@ -18,7 +18,7 @@ from tests.integration.projections.test_forgotten_streams import forgotten_log
 from tests.unit.domain.given import STREAM, spec
 from trackside.console.pages.searches.marks import MOST_STOPS
 from trackside.console.web.page import PageNotFound
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.postgres import database as opened_database
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 SPEC = {**spec().model_dump(mode="json"), "assessor": None}

@@ -9,10 +9,10 @@ from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
 from trackside.console.pages.summaries.charts import drawn_graph
 from trackside.console.web.page import BadQuery
-from trackside.contracts.summaries import ReportedItem, SummaryItemsReported
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
-from trackside.projections.postgres import database as opened_database
+from trackside.contracts.tasks.summaries import ReportedItem, SummaryItemsReported
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.tables.metrics import rows_of
+from trackside.projections.writing.metric_writes import write_metrics
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, SummaryValue, TextRows
 from trackside.summaries.kinds.registry import BUILT_IN
 

@@ -35,14 +35,19 @@ from trackside.console.pages.catalogue import SITE
 from trackside.console.pages.searches.exports import Exports, TrialsExport
 from trackside.console.web.packing import packed
 from trackside.console.web.page import BadQuery, PageNotFound
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem, Series, SummaryItemsReported
+from trackside.contracts.tasks.summaries import (
+    MetricPointsReported,
+    ReportedItem,
+    Series,
+    SummaryItemsReported,
+)
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
-from trackside.projections.postgres import Connection
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.reads import SCHEMA
-from trackside.projections.trials_page import TrialFilter
+from trackside.projections.database.postgres import Connection
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.pages.trials_page import TrialFilter
+from trackside.projections.reading.reads import SCHEMA
+from trackside.projections.tables.metrics import rows_of
+from trackside.projections.writing.metric_writes import write_metrics
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, HParams, TextRows
 
 LINK = re.compile(r'(?:href|data-src)="(/[^"#]*)')

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from trackside.projections.postgres import LIVE_SCHEMA
+from trackside.projections.database.postgres import LIVE_SCHEMA
 
 HUGE = 2**63 - 1
 _TIME_ENDS = (-210_866_803_200_000, 9_224_318_015_999_999)

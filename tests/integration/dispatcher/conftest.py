@@ -12,11 +12,11 @@ from tests.integration.installed import variables_of
 from tests.service_processes import service_process
 from tests.stack import Servers, database_with_tables, fresh_database
 from trackside.cli.setup import prepare
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.ids import new_id
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.eventlog.settings.settings import StackSettings
 
 
 def prepared_stack(stack: Servers, dsn: str) -> StackSettings:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tests.service_processes import ServiceProcess
-from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered, Source
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command, Event, Json, Message, Record
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused, RecordDeadLettered, Source
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 START = "trackside.start-search.v1"
 STOP = "trackside.stop-search.v1"

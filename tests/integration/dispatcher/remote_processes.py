@@ -23,13 +23,13 @@ from tests.integration.dispatcher.harness import (
 )
 from trackside.aggregates.search.advice_messages import AssessmentRequested, SuggestionRequested
 from trackside.aggregates.search.messages import TrialSuggested
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.ids import new_id, trial_task_id
-from trackside.contracts.message import Event, Json, Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
-from trackside.contracts.topics import Topic
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id, trial_task_id
+from trackside.contracts.envelope.message import Event, Json, Record
+from trackside.contracts.envelope.topics import Topic
+from trackside.contracts.streams.commands import CommandAccepted
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Outgoing
 from trackside.sdk.signing import Signer
 

@@ -11,12 +11,12 @@ from tests.unit.domain.given import Told, assigned, begun, report, search_runnin
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.state import FeedRow
-from trackside.contracts.tasks import TaskStopRequested
+from trackside.contracts.tasks.tasks import TaskStopRequested
 from trackside.dispatcher.advice.advisor_process import AdvisorDied, AdvisorProcess
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advice.assessor_client import AssessorClient
+from trackside.domain.folding.streams import load, pack
 from trackside.domain.proposal import Proposal
-from trackside.domain.streams import load, pack
 from trackside.eventlog.background import Background
 
 ASSESSOR = {"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}}

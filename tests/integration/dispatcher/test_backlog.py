@@ -18,8 +18,8 @@ from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.aggregates.search.advice_messages import SuggestionFailed
 from trackside.aggregates.search.messages import SearchFailed, StartSearch, TrialSuggested
-from trackside.contracts.ids import new_id
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 PACKAGE = '''
 import pathlib

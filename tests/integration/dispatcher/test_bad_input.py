@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.integration.dispatcher.harness import START, STOP, Publisher, RunningDispatcher, valid_search
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json
-from trackside.contracts.topics import MAX_COMMAND_BYTES
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.topics import MAX_COMMAND_BYTES
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
 from trackside.eventlog.errors import TooLargeError
 
 

@@ -11,10 +11,10 @@ from trackside.aggregates.batch.messages import (
     StopTasks,
     SubmitTasks,
 )
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json, Message, Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json, Message, Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.tasks.tasks import TaskSubmitted
 
 
 def batch(*sizes: int) -> Json:

@@ -7,10 +7,10 @@ from tests.integration.projections.harness import query
 from tests.polling import poll_until
 from trackside.aggregates.batch.messages import BatchEnded, BatchStatus, GroupEnded, StopTasks, SubmitTasks
 from trackside.aggregates.search.messages import SearchEnded, TrialSuggested
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import CommandReceived, Source
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.streams.commands import CommandReceived, Source
 from trackside.domain.proposal import cause_of
 
 CHILD_ROW = """

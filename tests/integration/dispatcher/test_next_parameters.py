@@ -16,20 +16,25 @@ from tests.stack import Servers
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Message, Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptAdopted, MetricReported, ParametersRequested, ParametersTaken
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.tasks import (
+    AttemptAdopted,
+    MetricReported,
+    ParametersRequested,
+    ParametersTaken,
+)
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.settings import StackSettings
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.verify.log import verify_topics
 
 SPACE: dict[str, Any] = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}

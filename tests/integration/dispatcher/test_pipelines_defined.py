@@ -30,13 +30,13 @@ from trackside.aggregates.pipeline.schedule_messages import (
 from trackside.aggregates.run.messages import RunEnded, RunStarted
 from trackside.aggregates.search.messages import SearchEnded
 from trackside.cli.app import call
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import Ping
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskSubmitted
-from trackside.contracts.watches import TasksWatched
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.streams.commands import Ping
+from trackside.contracts.streams.watches import TasksWatched
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnded, MetricReported, TaskSubmitted
 
 STEP = {"name": "train", "task_type": "noop", "parameters": {"rows": "${pipeline.rows}"}}
 PIPELINE = {"parameters": {"rows": {"type": "integer", "default": 10}}, "steps": [STEP]}

@@ -22,12 +22,18 @@ from tests.integration.publish.test_command_line import trackside
 from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchEnded
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping, Source
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json, Record
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.streams.commands import (
+    CommandAccepted,
+    CommandReceived,
+    CommandRefused,
+    Ping,
+    Source,
+)
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.client import Client
 from trackside.sdk.errors import RefusedError
 from trackside.sdk.publication import Accepted, Refused, raise_if_refused

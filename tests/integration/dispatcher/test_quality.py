@@ -16,8 +16,8 @@ from tests.unit.dispatcher import harness
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded
 from trackside.aggregates.search.state import Search, search_of
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.decode import decode
 
 TRIALS, IN_FLIGHT, SEEDS = 100, 4, 5
 TUNERS = ("tpe", "random")

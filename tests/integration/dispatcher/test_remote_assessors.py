@@ -10,9 +10,9 @@ from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from tests.integration.dispatcher.remote_processes import RemoteAssessor, example
 from trackside.aggregates.search.advice_messages import AssessmentFailed
 from trackside.aggregates.search.messages import SearchFailed
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import TaskStopRequested
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.tasks import TaskStopRequested
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 @pytest.fixture

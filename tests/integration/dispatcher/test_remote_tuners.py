@@ -15,8 +15,8 @@ from trackside.aggregates.search.messages import (
     SearchStarted,
     TrialSuggested,
 )
-from trackside.contracts.message import Json
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.message import Json
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from tests.integration.projections.harness import query
 from tests.polling import poll_until
 from trackside.aggregates.run.messages import RunEnded, RunStatus
 from trackside.aggregates.run.step_messages import GateOpened, StepEnded
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.commands import CommandAccepted
 
 ROWS = """
 SELECT (SELECT status FROM dashboards.runs WHERE run_id = $1),

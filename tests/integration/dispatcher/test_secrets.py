@@ -10,10 +10,10 @@ from tests.integration.dispatcher.harness import Publisher, valid_search
 from tests.integration.dispatcher.twelve_steps import START, noop
 from trackside.aggregates.run.messages import RunEnded
 from trackside.aggregates.run.step_messages import StepEnded
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.streams.commands import CommandAccepted
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.verify.log import verify_topics
 
 WORD = "hunter2hunter2"

@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.integration.dispatcher.users_package import installed_package
 from tests.unit.dispatcher import harness
 from trackside.aggregates.search.messages import SearchEnded, TrialEnded, TrialSuggested
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 
 QUICK = 60
 """Trials of the other search."""

@@ -11,9 +11,9 @@ from tests.stack import Servers
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import StepCacheHit, StepCacheMissed
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import TaskStatusChanged, TaskSubmitted
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
+from trackside.contracts.tasks.tasks import TaskStatusChanged, TaskSubmitted
 from trackside.sdk import Client
 from trackside.sdk.blocking import BlockingClient
 

@@ -19,10 +19,10 @@ from tests.polling import poll_until_sync
 from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping
-from trackside.contracts.ids import new_id
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused, Ping
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 
 PING, SEARCH = Ping.wire_type(), StartSearch.wire_type()
 SPINS = "spins"

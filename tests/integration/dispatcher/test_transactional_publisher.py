@@ -5,8 +5,8 @@ import json
 from aiokafka import AIOKafkaProducer
 
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
-from trackside.contracts.commands import CommandAccepted, CommandReceived, Source
-from trackside.contracts.ids import new_id
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, Source
 
 
 async def sent(producer: AIOKafkaProducer, dispatcher: RunningDispatcher) -> Source:

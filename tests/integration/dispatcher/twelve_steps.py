@@ -7,9 +7,9 @@ from typing import Any
 from tests.integration.dispatcher.harness import Publisher, valid_search
 from trackside.aggregates.run.messages import RunEnded
 from trackside.aggregates.run.step_messages import GateOpened
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.message import Json, Record
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.streams.commands import CommandAccepted
+from trackside.contracts.tasks.tasks import TaskSubmitted
 
 START = "trackside.start-pipeline-run.v1"
 RETRY = "trackside.retry-failed-steps.v1"

@@ -19,14 +19,14 @@ from tests.integration.embedded.test_stack import WITHOUT_SERVERS
 from tests.polling import poll_until_sync
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import is_locked, read_plan
 from trackside.embedded.postgres import server, shared
 from trackside.embedded.postgres.server import remove_data
 from trackside.embedded.processes import is_alive
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 
 ROWS_ALONE = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)

@@ -11,17 +11,17 @@ import pytest
 from tests.integration.projections.harness import query
 from tests.polling import poll_until_sync
 from trackside.cli.setup import prepare
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import kafka as embedded_kafka
 from trackside.embedded.checks import is_responding
 from trackside.embedded.installation import new_id
 from trackside.embedded.ports import HOST, free_ports
 from trackside.embedded.processes import Check, ProcessSpec, spawn
 from trackside.eventlog.errors import AnotherLogError, TransientError
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.log_id import claim_folder, cluster_in, log_name
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 TOPIC = Topics().logs
 

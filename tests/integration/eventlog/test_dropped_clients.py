@@ -9,11 +9,11 @@ import pytest
 from tests.chaos.proxy import Proxy
 from tests.polling import elapse, poll_until
 from tests.stack import Servers
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded.ports import held_ports
-from trackside.eventlog import kafka
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka import kafka_log as kafka
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 
 PARTITIONS = 3

@@ -10,11 +10,11 @@ from aiokafka.protocol.fetch import FetchRequest, FetchRequest_v4, FetchRequest_
 from tests.chaos.proxy import Proxy
 from tests.polling import elapse, poll_until
 from tests.stack import Servers
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded.ports import held_ports
-from trackside.eventlog.fetch_sessions import SessionClient, SessionFetchRequest
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_reader import LONG_POLL_MS, KafkaReader
+from trackside.eventlog.kafka.fetch_sessions import SessionClient, SessionFetchRequest
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.kafka.kafka_reader import LONG_POLL_MS, KafkaReader
 from trackside.eventlog.log import Entry, Outgoing
 
 PARTITIONS = 6

@@ -17,10 +17,10 @@ from trackside.embedded.ports import HOST, free_ports
 from trackside.embedded.secure import CA_KEY, make_secrets
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.eventlog.kafka_users import set_password
-from trackside.eventlog.secure_folder import CA, settings_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.kafka.kafka_users import set_password
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
+from trackside.eventlog.settings.secure_folder import CA, settings_of
 
 pytestmark = pytest.mark.long
 

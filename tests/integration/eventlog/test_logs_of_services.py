@@ -11,8 +11,8 @@ import pytest
 
 from tests.integration.installed import NOOP
 from tests.stack import Servers
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 OTHERS = ("dispatcher", "scheduler", "summary_indexer")
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.house.source import ROOT
 from tests.stack import Servers
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 
 PATCH = ROOT / "docs/upstream/aiokafka-fetch-sessions.patch"

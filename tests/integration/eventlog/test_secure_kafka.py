@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.stack import SecureServers
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded.certificates import Certificate, issue, new_authority
 from trackside.embedded.secure import CA_KEY, new_password, write_password
-from trackside.eventlog.acls import Acl
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_acls import apply_acls
-from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.eventlog.kafka_users import set_password
+from trackside.eventlog.kafka.acls import Acl
+from trackside.eventlog.kafka.kafka_acls import apply_acls
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.kafka.kafka_users import set_password
 from trackside.eventlog.log import Outgoing, Reader
-from trackside.eventlog.secure_folder import CA
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
+from trackside.eventlog.settings.secure_folder import CA
 
 NAMED_WITHIN_S = 10.0
 

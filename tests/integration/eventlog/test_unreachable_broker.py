@@ -9,17 +9,18 @@ import pytest
 from tests.chaos.proxy import Proxy
 from tests.polling import poll_until
 from tests.stack import Servers
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.embedded.ports import held_ports
-from trackside.eventlog import kafka, log_lag
-from trackside.eventlog.decider import Decision, Facts
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka import kafka_log as kafka
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Entry
-from trackside.eventlog.log_lag import follow_log_lag
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.reactor import log_lag
+from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.log_lag import follow_log_lag
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.telemetry.health import Health, respond
 
 

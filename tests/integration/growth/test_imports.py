@@ -5,7 +5,7 @@ import pytest
 from tests.growth import Held, assert_keeps_nothing, counted_from_here, held_here
 from tests.integration.summary_indexer.watched import Runs, begin_file, points, until_read
 from tests.stack import Servers
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 async def assert_imports_keep_nothing(runs: Runs, first: int, last: int) -> None:

@@ -14,12 +14,12 @@ from tests.integration.metrics.test_console import ACCEPTED, PING, Visitor, visi
 from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchEnded, StartSearch
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import partition_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.eventlog.settings.settings import StackSettings
 
 TASKS = """
 from trackside.sdk import Task, trial

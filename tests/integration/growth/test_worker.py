@@ -12,8 +12,8 @@ from tests.growth import Held, assert_keeps_nothing, counted_from_here, held_her
 from tests.integration.worker.given import TaskType, catalogue_of
 from tests.integration.worker.harness import WorkerHarness, running, settings_for
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.worker.placements import fencing

@@ -8,10 +8,10 @@ from typing import Any
 from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import WorkerHarness
 from trackside.aggregates.dataset.messages import DatasetEnd
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import WATCH_DATASET, WRITE_MANIFEST
-from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.fleet.fleet import WATCH_DATASET, WRITE_MANIFEST
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, TaskReady
 
 NOTHING = DatasetEnd()
 

@@ -10,9 +10,9 @@ from tests.integration.artifacts.conftest import SECRET_KEY, S3Server
 from tests.integration.worker.given import SHARES, shared_worker
 from tests.integration.worker.harness import WorkerHarness, settings_for
 from tests.integration.worker.saved import put
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.fleet import COPY_MODEL
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.fleet.fleet import COPY_MODEL
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 
 MODEL = b"weights of a model"
 

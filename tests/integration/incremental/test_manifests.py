@@ -8,7 +8,7 @@ import pytest
 from tests.integration.artifacts.conftest import S3Server
 from tests.integration.incremental.harness import dataset_worker, seen_up_to, watch, write_manifest
 from tests.unit.incremental.given import end_of
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 LINES = b"img/0.jpg 0\nimg/1.jpg 1\nimg/2.jpg 0\nimg/3.jpg 1\nimg/4.jpg 0\n"
 TRAINED = b"img/1.jpg 1\nimg/2.jpg 0\nimg/3.jpg 1\nimg/4.jpg 0\n"

@@ -17,9 +17,9 @@ from tests.integration.worker.harness import Gate, WorkerHarness, alive, of
 from tests.integration.worker.saved import blob, put
 from tests.polling import poll_until
 from trackside.artifacts.cache import Cache
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
-from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskError
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.tasks.instructions import Instruction, InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskError
 from trackside.incremental.serving_load import TimedAnswer, load_service
 
 SCRIPT = """

@@ -10,8 +10,8 @@ from tests.integration.incremental.harness import acknowledged, problem, said, s
 from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
 from tests.integration.worker.harness import WorkerHarness
 from tests.unit.incremental.given import end_of
-from trackside.contracts.fleet import CHECK_ARTIFACTS, COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS, COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 LONG_S = 3_600.0
 """Looks at the file so seldom that only the file system can say that it has grown."""

@@ -20,9 +20,9 @@ from tests.integration.worker.processes import worker_process
 from tests.stack import Servers
 from tests.unit.incremental.given import end_of
 from trackside.aggregates.dataset.messages import DatasetEnd
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, AttemptEnded
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnd, AttemptEnded
 
 
 @contextmanager

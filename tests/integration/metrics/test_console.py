@@ -14,7 +14,7 @@ from tests.polling import poll_until
 from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.embedded.ports import free_ports
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 PUBLISHED = "trackside_console_published_commands_total"
 PING, PAUSE = "trackside.ping.v1", "trackside.pause-search.v1"

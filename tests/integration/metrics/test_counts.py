@@ -16,16 +16,16 @@ from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, StartSearch, TrialEnded, TrialSuggested
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.tasks import AttemptEnded, TaskAssigned
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskAssigned
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
 from trackside.embedded.ports import free_ports
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.eventlog.settings.settings import StackSettings
 
 pytestmark = pytest.mark.long
 

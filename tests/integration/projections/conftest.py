@@ -7,7 +7,7 @@ import pytest
 from tests.integration.projections.postgres_server import KillablePostgres, remove_postgres, start_postgres
 from tests.stack import fresh_database
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.reading.read_pool import ReadModelsPool
 
 
 @pytest.fixture

@@ -2,22 +2,22 @@
 
 from collections.abc import Callable, Iterable
 
-from trackside.contracts.message import Record
-from trackside.domain import fleet
+from trackside.contracts.envelope.message import Record
+from trackside.domain.fleet import fleet
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.log import Entry
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.recovery import recover
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_start
-from trackside.projections.failed_transactions import OnWaiting
-from trackside.projections.owners import OWNERS
-from trackside.projections.row_changes import MOST_PENDING, RowChanges
-from trackside.projections.runner import Pace
-from trackside.projections.service_rows import DecidingState, write_rows
-from trackside.projections.snapshots import PostgresSnapshots
+from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.recovery import recover
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_start
+from trackside.projections.database.failed_transactions import OnWaiting
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.row_changes import MOST_PENDING, RowChanges
+from trackside.projections.writing.runner import Pace
+from trackside.projections.writing.service_rows import DecidingState, write_rows
+from trackside.projections.writing.snapshots import PostgresSnapshots
 
 
 class FoldingDecider:

@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.summary.messages import task_job_id
-from trackside.contracts.artifacts import artifact_source
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem, Series, SummaryItemsReported
-from trackside.projections.artifacts import ArtifactRows, ArtifactUseRows
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import Connection, Database, copy
+from trackside.contracts.tasks.artifacts import artifact_source
+from trackside.contracts.tasks.summaries import (
+    MetricPointsReported,
+    ReportedItem,
+    Series,
+    SummaryItemsReported,
+)
+from trackside.projections.database.postgres import Connection, Database, copy
+from trackside.projections.tables.artifacts import ArtifactRows, ArtifactUseRows
+from trackside.projections.tables.metrics import rows_of
+from trackside.projections.writing.metric_writes import write_metrics
+from trackside.projections.writing.migrate import migrate
 from trackside.summaries.event_files.values import HParams
 from trackside.summaries.kinds.hparams import HPARAMS
 

@@ -9,7 +9,7 @@ import asyncpg
 
 from tests.integration.projections.harness import query
 from tests.polling import poll_until
-from trackside.projections.settings import READER
+from trackside.projections.database.settings import READER
 
 SESSIONS = 20
 """How many the login may have."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.integration.projections.harness import insert
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.writing.migrate import migrate
 
 _SEARCH = """
 INSERT INTO trackside.searches (

@@ -14,18 +14,18 @@ import asyncpg
 from tests.integration.projections.folding_service import run_folding_service
 from tests.stack import database_with_tables, fresh_database
 from tests.unit.projections.given import NUMBERS, write_small_history
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import Reported, rows_of
-from trackside.projections.owners import OWNERS, SUMMARY_INDEXER
-from trackside.projections.postgres import LIVE_SCHEMA, database
-from trackside.projections.row_changes import MOST_PENDING
-from trackside.projections.runner import Pace, run_projection
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.projections.database.postgres import LIVE_SCHEMA, database
+from trackside.projections.tables.metrics import Reported, rows_of
+from trackside.projections.tables.owners import OWNERS, SUMMARY_INDEXER
+from trackside.projections.writing.metric_writes import write_metrics
+from trackside.projections.writing.row_changes import MOST_PENDING
+from trackside.projections.writing.runner import Pace, run_projection
 
 TOPICS = Topics(event_partitions=3)
 FAST_PACE = Pace(between_s=0.01, quiet_s=0.2, checkpoint_records=50)

@@ -7,10 +7,10 @@ import pytest
 from tests.integration.projections.harness import TOPICS, Written, events_of, query, running_projections
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.fleet import DeviceUnhealthy
-from trackside.domain.streams import Streams, load, pack
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.snapshots import PostgresSnapshots
+from trackside.contracts.fleet.fleet import DeviceUnhealthy
+from trackside.domain.folding.streams import Streams, load, pack
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.projections.writing.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
 GIB = 2**30

@@ -8,12 +8,12 @@ import pytest
 
 from tests.integration.projections.harness import insert, query
 from tests.integration.summaries.given import given_tables, points
-from trackside.projections import curve_columns as module
-from trackside.projections.columns import ChartColumns
-from trackside.projections.curve_columns import curve_columns
-from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.pages import curve_columns as module
+from trackside.projections.pages.curve_columns import curve_columns
+from trackside.projections.pages.timeline_columns import timeline_columns
+from trackside.projections.reading.columns import ChartColumns
+from trackside.projections.reading.read_pool import ReadModelsPool
 from trackside.projections.summaries.points import PointRange
-from trackside.projections.timeline_columns import timeline_columns
 
 PLACEMENT = """
 INSERT INTO trackside.placements (

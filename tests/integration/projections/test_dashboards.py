@@ -14,10 +14,10 @@ from boards.expansion import View, sql
 from tests.house.source import ROOT
 from tests.polling import poll_until
 from tests.stack import Servers
-from trackside.projections.postgres import Connection
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.reader_login import ensure_login
-from trackside.projections.settings import READER
+from trackside.projections.database.postgres import Connection
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.database.reader_login import ensure_login
+from trackside.projections.database.settings import READER
 
 GRAFANA = ROOT / "deploy" / "grafana"
 DASHBOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))

@@ -8,7 +8,8 @@ import pytest
 from tests.aggregates.registered import repeats_registered
 from tests.integration.projections.harness import Written, insert, query
 from trackside.aggregates.registry import AGGREGATES
-from trackside.projections.experiments import (
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.pages.experiments import (
     SORT_KEYS,
     BadFilterError,
     ExperimentFilter,
@@ -20,9 +21,8 @@ from trackside.projections.experiments import (
     read_listed,
     running_now,
 )
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.reading.read_pool import ReadModelsPool
+from trackside.projections.writing.migrate import migrate
 
 LISTED = ["id", "name", "status", "started_at", "ended_at", "duration_s"]
 LISTED += ["ended", "total", "best", "tuner", "runs"]

@@ -18,16 +18,16 @@ from tests.unit.domain.given import STREAM, received
 from tests.unit.domain.plausible_forgetting import without_key
 from tests.unit.domain.test_forgetting import decided, ended_search, forget
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
-from trackside.domain.streams import Streams, load
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.folding.streams import Streams, load
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.owners import OWNERS
-from trackside.projections.postgres import LIVE_SCHEMA, Database
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.row_changes import RowChanges
-from trackside.projections.row_writer import RowWriter
-from trackside.projections.snapshots import Checkpoint
+from trackside.projections.database.postgres import LIVE_SCHEMA, Database
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.row_changes import RowChanges
+from trackside.projections.writing.row_writer import RowWriter
+from trackside.projections.writing.snapshots import Checkpoint
 from trackside.replay.rebuild.rebuild import rebuild
 
 PARTITIONS = 6

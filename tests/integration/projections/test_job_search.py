@@ -13,12 +13,12 @@ import pytest
 
 from tests.integration.projections.given_jobs import GivenJob, added, write_jobs
 from tests.integration.projections.naive_search import matches, random_condition, value_of
-from trackside.contracts.refusals import JOB_SEARCH_CODES
+from trackside.contracts.envelope.refusals import JOB_SEARCH_CODES
+from trackside.projections.database.postgres import Database
+from trackside.projections.database.postgres import database as opened_database
 from trackside.projections.job_search.expressions import SearchRefused
 from trackside.projections.job_search.parsing import parse_condition, parse_name
 from trackside.projections.job_search.search import JobSearch, search_jobs
-from trackside.projections.postgres import Database
-from trackside.projections.postgres import database as opened_database
 from trackside.projections.summaries.jobs import list_jobs, read_job
 
 ODD = ["x'; DROP TABLE tasks; --", 'a"b', "back\\slash", "$1", "{tag}", "%s", "日本", "a.b", "q?", "x" * 900]

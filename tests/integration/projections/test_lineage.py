@@ -7,16 +7,16 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.projections.given_jobs import GivenJob, write_artifacts, write_jobs
-from trackside.contracts.summaries import ReportedItem, SummaryItemsReported
-from trackside.projections.artifacts import ArtifactUseRows
+from trackside.contracts.tasks.summaries import ReportedItem, SummaryItemsReported
+from trackside.projections.database.postgres import copy
+from trackside.projections.database.postgres import database as opened_database
 from trackside.projections.job_search.search import JobSearch, search_jobs
-from trackside.projections.lineage import JobLineage, lineage
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
-from trackside.projections.postgres import copy
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.pages.lineage import JobLineage, lineage
+from trackside.projections.reading.read_pool import ReadModelsPool
 from trackside.projections.summaries.chosen import ChosenJobs, read_jobs
+from trackside.projections.tables.artifacts import ArtifactUseRows
+from trackside.projections.tables.metrics import rows_of
+from trackside.projections.writing.metric_writes import write_metrics
 from trackside.summaries.event_files.values import HParams, TextRows
 from trackside.summaries.kinds.hparams import HPARAMS
 from trackside.summaries.kinds.text import TEXT

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.projections.harness import insert, query, write_points
 from tests.integration.summaries.given import ATTEMPT
 from tests.integration.summaries.given import points as reported
-from trackside.contracts.summaries import (
+from trackside.contracts.tasks.summaries import (
     ItemArtifact,
     MetricPointsReported,
     ReportedItem,
@@ -17,10 +17,10 @@ from trackside.contracts.summaries import (
     SummariesPurged,
     SummaryItemsReported,
 )
-from trackside.projections.metric_writes import count_metrics, write_metrics
-from trackside.projections.metrics import Reported, rows_of
-from trackside.projections.postgres import Connection
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.postgres import Connection
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.tables.metrics import Reported, rows_of
+from trackside.projections.writing.metric_writes import count_metrics, write_metrics
 
 COUNTED = ("SELECT * FROM metric_totals ORDER BY series", "SELECT * FROM summary_briefs ORDER BY job_id")
 SERIES = "INSERT INTO trackside.metric_series VALUES ($1, 's', $2, $3, $4)"

@@ -11,13 +11,13 @@ from tests.integration.projections.harness import TOPICS, Written, query, runnin
 from tests.integration.projections.postgres_server import KillablePostgres
 from tests.integration.summaries.given import points
 from tests.unit.projections.given import HistoryWriter, search_decisions
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
 from trackside.eventlog.log_id import NamedLog
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.migrate import migrate
-from trackside.projections.notifications import Changes, follow_changes, notify
-from trackside.projections.postgres import Connection
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.notifications import Changes, follow_changes, notify
+from trackside.projections.database.postgres import Connection
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.writing.migrate import migrate
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.summary_indexer.store import PointsStore, PositionAdvance
 

@@ -9,16 +9,16 @@ import pytest
 
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.streams import dump
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.domain.folding.streams import dump
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.projections.database.postgres import LIVE_SCHEMA
+from trackside.projections.database.postgres import database as opened_database
 from trackside.projections.past.open_store import open_past_store
 from trackside.projections.past.postgres_store import PostgresPastStore
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.schedule import PastPace, keep_past
 from trackside.projections.past.store import FolderPastStore, PastStore, StoreUnusableError
-from trackside.projections.postgres import LIVE_SCHEMA
-from trackside.projections.postgres import database as opened_database
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.recorded_stream import state_at
 

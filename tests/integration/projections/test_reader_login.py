@@ -16,11 +16,11 @@ from tests.integration.projections.test_upgrade import a_later_release
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.reader_login import ensure_login, excess_of_login
-from trackside.projections.reader_sessions import end_long_sessions, end_sessions
-from trackside.projections.settings import READER
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.database.reader_login import ensure_login, excess_of_login
+from trackside.projections.database.reader_sessions import end_long_sessions, end_sessions
+from trackside.projections.database.settings import READER
+from trackside.projections.writing.migrate import migrate
 from trackside.replay.rebuild.rebuild import rebuild
 
 OWNERS = ("dispatcher", "scheduler", "summary-indexer")

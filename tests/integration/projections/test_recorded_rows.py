@@ -18,14 +18,14 @@ import pytest
 
 from tests.histories.recorded import FOLDER, History, names, read
 from tests.integration.projections.harness import FAST_PACE, RunningProjections, service_on, write_points
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import RULES
+from trackside.contracts.streams.commands import RULES
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.definitions import GENERATIONS
-from trackside.projections.owners import OWNERS
-from trackside.projections.postgres import LIVE_SCHEMA
-from trackside.projections.runner import run_projection
-from trackside.projections.snapshots import FOLD_VERSION, SNAPSHOT_TABLES
+from trackside.projections.database.postgres import LIVE_SCHEMA
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.definitions import GENERATIONS
+from trackside.projections.writing.runner import run_projection
+from trackside.projections.writing.snapshots import FOLD_VERSION, SNAPSHOT_TABLES
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.summary_indexer.validation import decode_summaries
 

@@ -14,13 +14,13 @@ from tests.integration.projections.harness import (
 )
 from tests.unit.projections.given import WORKER, HistoryWriter, search_decisions, write_small_history
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import RecordDeadLettered, Source
-from trackside.contracts.tasks import MetricReported
-from trackside.domain.stream import shrink
-from trackside.domain.streams import Streams, dump
+from trackside.contracts.streams.commands import RecordDeadLettered, Source
+from trackside.contracts.tasks.tasks import MetricReported
+from trackside.domain.folding.streams import Streams, dump
+from trackside.domain.streams.stream import shrink
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.snapshots import PostgresSnapshots
+from trackside.projections.writing.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
 OWNERS = ("dispatcher", "scheduler", "summary-indexer")

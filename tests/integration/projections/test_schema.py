@@ -9,19 +9,16 @@ import pytest
 
 from tests.integration.projections.harness import query
 from tests.stack import Servers
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.dsn import address_of
-from trackside.projections.metric_tables import POINTS
-from trackside.projections.migrate import migrate, migrations
-from trackside.projections.positions import (
+from trackside.eventlog.settings.settings import StackSettings, read_settings
+from trackside.projections.database.dsn import address_of
+from trackside.projections.database.positions import (
     OvertakenError,
     RewoundError,
     ensure_positions,
     move_position,
     read_positions,
 )
-from trackside.projections.postgres import (
+from trackside.projections.database.postgres import (
     BadDsnError,
     Connection,
     PostgresGoneError,
@@ -29,7 +26,10 @@ from trackside.projections.postgres import (
     connect,
     copy_new,
 )
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.tables.metric_tables import POINTS
+from trackside.projections.writing.definitions import NewerSchemaError
+from trackside.projections.writing.migrate import migrate, migrations
 
 PLACE = ("trackside.metrics", 2)
 

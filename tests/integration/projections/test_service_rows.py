@@ -27,29 +27,29 @@ from tests.integration.projections.harness import (
 from tests.integration.projections.postgres_server import KillablePostgres
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
-from trackside.domain.streams import Streams
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
-from trackside.projections.owners import OWNERS as PROJECTION_OWNERS
-from trackside.projections.positions import move_positions
-from trackside.projections.postgres import LIVE_SCHEMA, Database
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.row_changes import RowChanges
-from trackside.projections.row_writer import RowWriter
-from trackside.projections.snapshots import write_checkpoint
-from trackside.projections.upserts import upsert
+from trackside.projections.database.positions import move_positions
+from trackside.projections.database.postgres import LIVE_SCHEMA, Database
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.database.upserts import upsert
+from trackside.projections.tables.owners import OWNERS as PROJECTION_OWNERS
+from trackside.projections.writing.row_changes import RowChanges
+from trackside.projections.writing.row_writer import RowWriter
+from trackside.projections.writing.snapshots import write_checkpoint
 
 OWNERS = ("dispatcher", "scheduler")
-WRITER = "trackside.projections.row_writer"
+WRITER = "trackside.projections.writing.row_writer"
 STEPS = ("noted", "taken", "rows", "positions", "snapshot", "committed")
 """What has just happened when the process is killed."""
 ENDS: dict[str, tuple[str, Callable[..., Awaitable[Any]]]] = {
     "rows": (f"{WRITER}.upsert", upsert),
     "positions": (f"{WRITER}.move_positions", move_positions),
     "snapshot": (f"{WRITER}.write_checkpoint", write_checkpoint),
-    "committed": ("trackside.projections.postgres.Database.transaction", Database.transaction),
+    "committed": ("trackside.projections.database.postgres.Database.transaction", Database.transaction),
 }
 
 

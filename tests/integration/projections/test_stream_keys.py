@@ -12,9 +12,9 @@ import pytest
 from tests.integration.projections.postgres_server import KillablePostgres
 from trackside.eventlog.background import Background
 from trackside.eventlog.errors import TransientError
-from trackside.projections.late_stream_keys import LateStreamKeys
-from trackside.projections.postgres import database as opened
-from trackside.projections.stream_keys import NewStreamKeys, PostgresStreamKeys, delete_keys
+from trackside.projections.database.postgres import database as opened
+from trackside.projections.writing.late_stream_keys import LateStreamKeys
+from trackside.projections.writing.stream_keys import NewStreamKeys, PostgresStreamKeys, delete_keys
 
 
 async def made(dsn: str, *streams: str) -> list[bytes]:

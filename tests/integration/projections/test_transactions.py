@@ -8,10 +8,9 @@ import pytest
 
 from tests.integration.projections.harness import Written, query
 from tests.integration.projections.postgres_server import KillablePostgres
-from trackside.domain.table import ViewRow
-from trackside.projections import blockers, read_pool
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import (
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.database import blockers
+from trackside.projections.database.postgres import (
     BadDsnError,
     Connection,
     NestedTransactionError,
@@ -21,9 +20,11 @@ from trackside.projections.postgres import (
     open_repeatable_read,
     tentative_transaction,
 )
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
-from trackside.projections.reads import queried_rows, row_of_stream
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.reading import read_pool
+from trackside.projections.reading.read_pool import ReadModelsPool
+from trackside.projections.reading.reads import queried_rows, row_of_stream
+from trackside.projections.writing.migrate import migrate
 
 
 @pytest.fixture

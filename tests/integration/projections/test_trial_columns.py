@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.integration.projections.given_trials import GivenTrial, write_search
-from trackside.projections import trial_columns as module
-from trackside.projections.columns import NO_LABEL, ChartColumns
-from trackside.projections.read_pool import ReadModelsPool
-from trackside.projections.trial_columns import best_so_far_columns, trial_columns
+from trackside.projections.pages import trial_columns as module
+from trackside.projections.pages.trial_columns import best_so_far_columns, trial_columns
+from trackside.projections.reading.columns import NO_LABEL, ChartColumns
+from trackside.projections.reading.read_pool import ReadModelsPool
 
 TRIALS = [
     GivenTrial({"lr": 0.5, "kind": "a", "sub": {"_name": "deep", "layers": 3}}, 2.0),

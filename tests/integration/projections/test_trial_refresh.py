@@ -7,14 +7,14 @@ import pytest
 
 from tests.integration.projections.given_trials import GivenTrial, write_search, write_trials
 from tests.integration.projections.harness import query
-from trackside.projections import trial_refresh
-from trackside.projections.columns import NO_LABEL, ChartColumns
-from trackside.projections.migrate import create_views
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
-from trackside.projections.trial_cache import TrialColumnsCache
-from trackside.projections.trial_columns import trial_columns
-from trackside.projections.trial_refresh import refresh_trial_columns
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.pages import trial_refresh
+from trackside.projections.pages.trial_cache import TrialColumnsCache
+from trackside.projections.pages.trial_columns import trial_columns
+from trackside.projections.pages.trial_refresh import refresh_trial_columns
+from trackside.projections.reading.columns import NO_LABEL, ChartColumns
+from trackside.projections.reading.read_pool import ReadModelsPool
+from trackside.projections.writing.migrate import create_views
 
 TRIALS = [
     GivenTrial({"lr": 0.5, "kind": "a"}, 1.0),

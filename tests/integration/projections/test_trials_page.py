@@ -7,10 +7,10 @@ import pytest_asyncio
 
 from tests.integration.projections.given_trials import GivenTrial, write_search
 from tests.integration.projections.harness import insert
-from trackside.projections.experiments import BadFilterError
-from trackside.projections.read_pool import ReadModelsPool
-from trackside.projections.trial_lineage import TrialLineage, read_trial_lineage
-from trackside.projections.trials_page import TrialFilter, TrialsPage, read_trials_page
+from trackside.projections.pages.experiments import BadFilterError
+from trackside.projections.pages.trial_lineage import TrialLineage, read_trial_lineage
+from trackside.projections.pages.trials_page import TrialFilter, TrialsPage, read_trials_page
+from trackside.projections.reading.read_pool import ReadModelsPool
 
 TRIALS = [
     GivenTrial({"lr": 10, "kind": "b", "sub": {"_name": "flat"}}, 2.0),

@@ -23,17 +23,17 @@ from tests.integration.projections.harness import (
 from tests.integration.replay.test_swap import watched
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections import definitions
-from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.migrate import migrate
-from trackside.projections.owners import OWNERS as OWNED
-from trackside.projections.peaks import newest_peaks
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.runner import Pace, run_projection
-from trackside.projections.snapshots import PostgresSnapshots
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.tables.owners import OWNERS as OWNED
+from trackside.projections.writing import definitions
+from trackside.projections.writing.definitions import NewerSchemaError
+from trackside.projections.writing.migrate import migrate
+from trackside.projections.writing.peaks import newest_peaks
+from trackside.projections.writing.runner import Pace, run_projection
+from trackside.projections.writing.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
 FIRST_RELEASE = Path(__file__).with_name("first_release.sql").read_text("utf-8")

@@ -10,12 +10,12 @@ from tests.stack import Servers
 from tests.unit.aggregates.rounds.given import BETTER, DATASET_ID, JOB, MODEL, JobLog
 from trackside.aggregates.rounds.messages import RollbackModel
 from trackside.aggregates.rounds.view import IncrementalJobView
-from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.view import QueriedRows
-from trackside.domain.table import ViewRow
-from trackside.domain.task import Task
-from trackside.projections.reads import open_read_models
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.tasks.task import Task
+from trackside.projections.reading.reads import open_read_models
 from trackside.replay.rebuild.rebuild import rebuild
 
 ONE_PARTITION = Topics(event_partitions=1)

@@ -20,8 +20,8 @@ from tests.stack import Servers
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import ApproveGate, RetryFailedSteps
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.replay.rebuild.rebuild import rebuild
 
 RETRIED = """

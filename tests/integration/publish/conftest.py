@@ -12,7 +12,7 @@ from tests.integration.dispatcher.harness import RunningDispatcher
 from tests.integration.installed import variables_of
 from tests.service_processes import service_process
 from tests.stack import Servers
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 __all__ = ["dispatcher", "publisher"]
 

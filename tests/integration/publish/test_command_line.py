@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.forked_processes import run_command
 from tests.integration.dispatcher.harness import START, STOP, RunningDispatcher, valid_search
 from tests.integration.installed import variables_of
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 async def trackside(

@@ -12,7 +12,7 @@ from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from tests.integration.publish.test_command_line import trackside
 from tests.polling import poll_until
 from trackside.aggregates.search.messages import SearchStarted
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
 from trackside.embedded.ports import held_ports
 
 SPEC = """

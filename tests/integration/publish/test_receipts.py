@@ -9,13 +9,13 @@ import pytest
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
 from tests.integration.publish.conftest import dispatcher_with
 from tests.stack import Servers
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topic
-from trackside.eventlog.dead_letters import position_id
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topic
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused, Source
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.dead_letters import position_id
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Outgoing
 
 

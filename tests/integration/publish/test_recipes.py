@@ -10,10 +10,10 @@ from tests.integration.dispatcher.harness import START, Publisher, RunningDispat
 from tests.integration.publish.recipes import FETCH_S, RECIPES, RECIPES_FOLDER, ReadyRecipe, prepare
 from trackside.aggregates.batch.messages import BatchStarted, SubmitTasks
 from trackside.aggregates.search.messages import SearchStarted
-from trackside.contracts.commands import CommandAccepted, CommandReceived
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 SUBMIT = SubmitTasks.wire_type()
 pytestmark = pytest.mark.timeout(2 * FETCH_S + 600)  # another worker may fetch first

@@ -16,11 +16,11 @@ from tests.integration.publish.test_command_line import trackside
 from tests.stack import Servers
 from trackside.aggregates.search.advice_messages import AssessmentFailed
 from trackside.aggregates.search.messages import TrialSuggested
-from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.ids import new_id
-from trackside.contracts.tasks import TaskStopRequested
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import RecordDeadLettered
+from trackside.contracts.tasks.tasks import TaskStopRequested
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 from trackside.sdk import Client
 from trackside.sdk.publication import Accepted, Refused

@@ -9,11 +9,11 @@ from aiokafka import AIOKafkaProducer
 
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.commands import CommandAccepted, Source
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json
-from trackside.contracts.topics import MAX_COMMAND_BYTES
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.topics import MAX_COMMAND_BYTES
+from trackside.contracts.streams.commands import CommandAccepted, Source
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 from trackside.sdk import Client
 

@@ -7,9 +7,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.integration.projections.harness import all_rows, running_projections
 from tests.polling import poll_until
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_metadata import existing_topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.kafka.kafka_metadata import existing_topics
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.log_id import is_begin
 from trackside.replay.history.recorded_stream import read_entries

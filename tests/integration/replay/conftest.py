@@ -9,8 +9,8 @@ from tests.integration.projections.harness import Written
 from tests.integration.replay.backed_up_log import Given
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log_id import begin_log
 from trackside.eventlog.memory import MemoryLog
 

@@ -18,10 +18,10 @@ from tests.integration.replay.backed_up_log import Given
 from tests.small_disk import small_disk
 from tests.stack import Servers, database_with_tables, fresh_database
 from tests.unit.projections.given import write_small_history
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.errors import PreflightError
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_topics import delete_before, times_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.kafka.kafka_topics import delete_before, times_of
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.log_id import is_begin
 from trackside.replay.history.errors import (

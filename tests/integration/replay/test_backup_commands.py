@@ -22,8 +22,8 @@ from trackside.artifacts.reading import checked_parts
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.source_files import SourceFile
 from trackside.cli.app import call
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka_topics import times_of
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_topics import times_of
 from trackside.replay.transfer.backup_blobs import check_blobs
 from trackside.replay.transfer.backup_files import MANIFEST, check_runs, read_manifest
 from trackside.verify.log import verify_topics

@@ -13,8 +13,8 @@ import pytest_asyncio
 from tests.integration.command_line import tried
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 Typed = Callable[..., Awaitable[tuple[int, str, str]]]
 

@@ -10,14 +10,14 @@ from tests.integration.cli.test_repair import foreign
 from tests.integration.projections.harness import TOPICS, Written, all_rows, query, running_projections
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.cli.app import call
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.topics import Topics, partition_of
 from trackside.eventlog.errors import AnotherLogError
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
-from trackside.projections.positions import ensure_positions, move_position
-from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.positions import ensure_positions, move_position
+from trackside.projections.database.postgres import LIVE_SCHEMA, open_repeatable_read
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.tables.metrics import rows_of
+from trackside.projections.writing.metric_writes import write_metrics
 from trackside.replay.rebuild.backup_check import check_backup
 from trackside.replay.rebuild.compare import TableSource, table_digest
 from trackside.replay.rebuild.rebuild import rebuild, tables_of_owners

@@ -9,8 +9,8 @@ import pytest
 from tests.integration.projections.harness import running_projections
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.history.errors import PartLostError
 from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import rebuild

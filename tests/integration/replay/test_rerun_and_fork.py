@@ -18,8 +18,8 @@ from trackside.aggregates.search.messages import (
     TrialsImported,
     TrialSuggested,
 )
-from trackside.contracts.message import Record
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.message import Record
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.client import Client
 
 SPEC = """

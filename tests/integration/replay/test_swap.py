@@ -12,11 +12,11 @@ from tests.integration.projections.harness import TOPICS, all_rows, query, runni
 from tests.integration.replay.backed_up_log import OWNERS
 from tests.unit.projections.given import HistoryWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.migrate import hold_writers, migrate
-from trackside.projections.positions import ensure_positions
-from trackside.projections.postgres import Connection
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.snapshots import PostgresSnapshots
+from trackside.projections.database.positions import ensure_positions
+from trackside.projections.database.postgres import Connection
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.writing.migrate import hold_writers, migrate
+from trackside.projections.writing.snapshots import PostgresSnapshots
 from trackside.replay.history.errors import BusyError
 from trackside.replay.rebuild import rebuild as rebuilding
 from trackside.replay.rebuild import schema_swap

@@ -11,8 +11,8 @@ from tests.polling import poll_until
 from trackside.embedded import kafka
 from trackside.embedded.ports import HOST, held_ports
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 ROOT = "root"
 """The user who may do everything."""

@@ -19,10 +19,10 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from trackside.contracts.topic_rights import AclOperation
-from trackside.eventlog.kafka_acls import ALLOW, ANY, LITERAL
-from trackside.eventlog.kafka_security import client_options
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.contracts.wire.topic_rights import AclOperation
+from trackside.eventlog.kafka.kafka_acls import ALLOW, ANY, LITERAL
+from trackside.eventlog.kafka.kafka_security import client_options
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 TOPIC, READ = 2, 3
 DENIED = TopicAuthorizationFailedError.errno

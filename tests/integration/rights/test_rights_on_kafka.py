@@ -17,7 +17,8 @@ from tests.integration.rights.attempts import OPERATIONS, Attempts
 from tests.polling import poll_until
 from tests.service_processes import service_process
 from trackside.aggregates.batch.messages import StopTasks
-from trackside.contracts.topic_rights import (
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import (
     PRINCIPALS,
     AclOperation,
     ResourceKind,
@@ -25,15 +26,14 @@ from trackside.contracts.topic_rights import (
     rights,
     worker_principal,
 )
-from trackside.contracts.topics import Topics
 from trackside.embedded.ports import held_ports
-from trackside.eventlog.acls import Acl, AclReport, commands_of, installation_acls
 from trackside.eventlog.errors import DeniedError
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_acls import apply_acls, check_acls
-from trackside.eventlog.kafka_rights import RightsProbe
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.eventlog.kafka.acls import Acl, AclReport, commands_of, installation_acls
+from trackside.eventlog.kafka.kafka_acls import apply_acls, check_acls
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.kafka.kafka_rights import RightsProbe
 from trackside.eventlog.log import Outgoing
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
 from trackside.sdk.async_client import AsyncClient
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"

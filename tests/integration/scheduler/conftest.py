@@ -7,7 +7,7 @@ import pytest
 from tests.integration.installed import prepared, variables_of
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 
 @pytest.fixture(scope="module")

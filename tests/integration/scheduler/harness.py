@@ -5,23 +5,23 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from tests.service_processes import ServiceProcess
-from trackside.contracts.commands import RULES, CommandReceived, Source
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import (
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.fleet import (
     Device,
     RunningPlacement,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
     WorkerJoined,
 )
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Message
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.contracts.streams.commands import RULES, CommandReceived, Source
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 
 Kind = TypeVar("Kind", bound=Message)
 

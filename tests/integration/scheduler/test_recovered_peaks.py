@@ -7,17 +7,17 @@ import pytest
 from tests.integration.projections.harness import TOPICS, all_snapshotted, query, running_projections
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.recovery import recover
-from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.owners import OWNERS
-from trackside.projections.peaks import Peak, newest_peaks
-from trackside.projections.reads import open_read_models
-from trackside.projections.snapshots import PostgresSnapshots
+from trackside.eventlog.reactor.recovery import recover
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.projections.reading.reads import open_read_models
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.peaks import Peak, newest_peaks
+from trackside.projections.writing.snapshots import PostgresSnapshots
 from trackside.scheduler.app import recovered_peaks
-from trackside.scheduler.estimates import MemoryPeaks
+from trackside.scheduler.hosts.estimates import MemoryPeaks
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 

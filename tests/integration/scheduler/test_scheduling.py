@@ -7,13 +7,13 @@ import pytest
 
 from tests.integration.scheduler.harness import ProcessHarness, command_received
 from tests.service_processes import ServiceProcess
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
-from trackside.contracts.draining import DeviceDrained, DeviceResumed
-from trackside.contracts.fleet import WorkerHeartbeat, WorkerHeartbeatDigest
-from trackside.contracts.ids import new_id
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskReturned
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.fleet.draining import DeviceDrained, DeviceResumed
+from trackside.contracts.fleet.fleet import WorkerHeartbeat, WorkerHeartbeatDigest
+from trackside.contracts.tasks.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskReturned
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from tests.nvml.standin import GIB, FakeNvml
 from tests.polling import poll_until
 from tests.service_processes import ServiceProcess, service_process
 from trackside.cli.app import call
-from trackside.contracts.resources import Needs, Resources
-from trackside.contracts.tasks import AttemptEnded
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
+from trackside.contracts.tasks.resources import Needs, Resources
+from trackside.contracts.tasks.tasks import AttemptEnded
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
 

@@ -7,7 +7,7 @@ import pytest
 from tests.house.source import ROOT
 from tests.integration.installed import NOOP, processes, variables_of
 from tests.stack import Servers, fresh_database
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk import Client
 from trackside.sdk.blocking import BlockingClient
 

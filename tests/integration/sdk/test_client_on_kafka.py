@@ -5,8 +5,8 @@ import pytest
 from tests.stack import Servers
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.space import Choice
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk import Client
 from trackside.sdk.errors import UnreachableError, UnsendableError
 

@@ -16,8 +16,8 @@ from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import GateOpened, StepState
 from trackside.cli.app import call
 from trackside.compat.clearml import PipelineController
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.stream import Stream
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.streams.stream import Stream
 from trackside.sdk import NamedPipeline, Pipeline, PipelineRun
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import ClientError, RefusedError, UnsendableError

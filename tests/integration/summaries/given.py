@@ -5,18 +5,18 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from trackside.artifacts.store import Store
-from trackside.contracts.summaries import (
+from trackside.contracts.tasks.summaries import (
     ItemArtifact,
     MetricPointsReported,
     ReportedItem,
     Series,
     SummaryItemsReported,
 )
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import Reported, rows_of
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import Connection, Database
-from trackside.projections.postgres import database as opened_database
+from trackside.projections.database.postgres import Connection, Database
+from trackside.projections.database.postgres import database as opened_database
+from trackside.projections.tables.metrics import Reported, rows_of
+from trackside.projections.writing.metric_writes import write_metrics
+from trackside.projections.writing.migrate import migrate
 from trackside.summaries.kinds.registry import KINDS
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from tests.integration.summaries.given import Rows, given_tables, reported
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
-from trackside.contracts.summaries import ReportedItem
+from trackside.contracts.tasks.summaries import ReportedItem
 from trackside.summary_indexer.api.opening import open_reads
 from trackside.summary_indexer.api.server import ApiLimits, SummaryApi
 from trackside.summary_indexer.settings import SummaryIndexerSettings

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.integration.summaries.given import Rows, points
-from trackside.projections.metric_writes import purge
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.jobs import list_jobs
 from trackside.projections.summaries.points import PointRange
 from trackside.projections.summaries.read_pool import ReadPool
 from trackside.projections.summaries.scalars import ScalarCurve, ScalarQuery, read_scalars
+from trackside.projections.writing.metric_writes import purge
 from trackside.summary_indexer.detail.cache import DetailCache
 from trackside.summary_indexer.detail.loads import CurveReads
 

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.projections.given_jobs import GivenJob, write_artifacts, write_jobs
 from tests.integration.summaries.given import items, points
 from tests.integration.summaries.site import Site
-from trackside.contracts.summaries import ItemArtifact, ReportedItem
+from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem
 from trackside.projections.summaries import items as stored_items
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, HParams, TextRows
 from trackside.summaries.kinds.kind import Packed, SummaryKind

@@ -9,7 +9,7 @@ from tests.integration.summaries.given import Rows, items, reported
 from trackside.artifacts.errors import ArtifactMissing
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
-from trackside.contracts.summaries import ItemArtifact, ReportedItem
+from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.items import ValueQuery, read_value, read_values
 from trackside.projections.summaries.values import GraphQuery, read_graph, read_tensor, unpack_value

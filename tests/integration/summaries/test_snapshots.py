@@ -1,7 +1,7 @@
 """Reads and writes of summaries don't wait for each other."""
 
 from tests.integration.summaries.given import Rows, points
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.jobs import list_jobs, read_job
 from trackside.projections.summaries.read_pool import ReadPool
 from trackside.projections.summaries.scalars import ScalarQuery, read_scalars

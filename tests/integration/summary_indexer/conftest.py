@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.integration.summary_indexer.harness import Sandbox, open_sandbox
 from tests.integration.summary_indexer.watched import Runs, dispatching
 from tests.stack import Servers
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ import asyncpg
 
 from tests.polling import poll_until
 from tests.rights import obeying_rights
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Appended, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 WORKER = RecordWriter("worker", "w1")
 POINTS_PER_BATCH = 20

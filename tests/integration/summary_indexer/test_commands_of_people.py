@@ -15,7 +15,7 @@ from tests.integration.summary_indexer.watched import Runs, append, begin_file
 from tests.polling import poll_until
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
+from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
 
 STREAM, TASK = "s", "s.1"
 

@@ -22,8 +22,8 @@ from tests.integration.summary_indexer.watched import (
 )
 from tests.small_disk import small_disk
 from trackside.aggregates.summary.messages import SummaryFileIndexed
-from trackside.contracts.message import Record
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.message import Record
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.summaries.directories import printable_path
 from trackside.summaries.event_files.values import Image

@@ -17,10 +17,10 @@ from tests.integration.summary_indexer.harness import (
 )
 from tests.integration.summary_indexer.watched import Runs
 from tests.polling import poll_until
-from trackside.contracts.summaries import SummaryUpdaterFailed
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.postgres import database as opened_database
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.tasks.summaries import SummaryUpdaterFailed
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.projections.database.postgres import database as opened_database
 from trackside.projections.summaries.updaters import failed_updaters
 from trackside.replay.rebuild.rebuild import rebuild
 

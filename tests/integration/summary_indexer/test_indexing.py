@@ -25,10 +25,10 @@ from tests.integration.summary_indexer.harness import (
     until_written,
 )
 from tests.polling import poll_until
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import partition_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Entry, Outgoing
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.settings import StackSettings
 from trackside.summary_indexer.faust_consumer import ConsumerStopped, run_consumer
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.integration.summary_indexer.harness import Sandbox, batch, publish
 from tests.integration.summary_indexer.watched import publish_command
 from trackside.aggregates.summary.messages import CacheTrainJob, SummarizedTask, task_job_id
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 @pytest.mark.usefixtures("own_runs")

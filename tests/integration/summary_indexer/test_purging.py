@@ -22,12 +22,12 @@ from trackside.aggregates.summary.messages import (
     SummarizedTask,
     task_job_id,
 )
-from trackside.contracts.summaries import SummariesPurged
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.tasks.summaries import SummariesPurged
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log_id import NamedLog
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.positions import OvertakenError
-from trackside.projections.postgres import database
+from trackside.projections.database.positions import OvertakenError
+from trackside.projections.database.postgres import database
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.summary_indexer import store
 from trackside.summary_indexer.store import PointsStore, PositionAdvance

@@ -12,8 +12,8 @@ from tests.integration.summary_indexer.harness import (
     until_caught_up,
 )
 from tests.polling import poll_until
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import partition_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 TOO_SLOW = "57014", "canceling statement due to statement timeout"
 

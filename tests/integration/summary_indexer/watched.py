@@ -21,21 +21,21 @@ from trackside.aggregates.summary.messages import (
     SummaryJobVanished,
 )
 from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.message import Command, Record
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem, SummaryItemsReported
-from trackside.contracts.topics import Topic, partition_of
+from trackside.contracts.envelope.message import Command, Record
+from trackside.contracts.envelope.topics import Topic, partition_of
+from trackside.contracts.streams.commands import RecordDeadLettered
+from trackside.contracts.tasks.summaries import MetricPointsReported, ReportedItem, SummaryItemsReported
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.service import Dispatcher
-from trackside.domain.streams import Streams
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.clock import CLOCK, now_ms
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import TopicPartition
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_start
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_start
 from trackside.summaries.event_files.writing import first_record, record
 from trackside.summary_indexer.watching.log_positions import job_id_of
 from trackside.summary_indexer.watching.report import WatchReport

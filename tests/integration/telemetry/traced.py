@@ -19,10 +19,10 @@ from tests.polling import poll_until
 from tests.service_processes import ServiceProcess
 from trackside.aggregates.search.messages import SearchEnded
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded, TaskStatus, TaskStatusChanged
-from trackside.eventlog.settings import StackSettings
-from trackside.projections.reads import open_read_models
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskStatus, TaskStatusChanged
+from trackside.eventlog.settings.settings import StackSettings
+from trackside.projections.reading.reads import open_read_models
 
 TASKS = """
 import threading

@@ -9,20 +9,20 @@ from functools import partial
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.fleet import Device
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain import fleet
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.eventlog.decision_signer import DecisionSigner
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.key_folder import KeyFolder
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.fleet import Device
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.domain.fleet import fleet
+from trackside.domain.folding.streams import Streams
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decision_signer import DecisionSigner
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.key_folder import KeyFolder
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.simulation.services import dispatcher, scheduler
 from trackside.simulation.worker import SimulatedWorker

@@ -8,8 +8,8 @@ import pytest
 from tests.stack import Servers
 from tests.unit.projections.given import DISPATCHER, command_received, write_small_history
 from trackside.cli.app import call
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 CLOSED = "127.0.0.1:1"
 

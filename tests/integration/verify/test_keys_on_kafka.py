@@ -23,19 +23,19 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchStatus, UpdateSearch
 from trackside.aggregates.search.state import search_of
 from trackside.cli.app import call
-from trackside.contracts.commands import Ping
-from trackside.contracts.message import Command, Record
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Command, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import Ping
+from trackside.domain.folding.streams import Streams, dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams, dump
-from trackside.eventlog.decode import decode
-from trackside.eventlog.installation_keys import KeyChanges, change_keys, set_up_keys
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.key_folder import SETUP, KeyFolder, trusted_key
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.installation_keys import KeyChanges, change_keys, set_up_keys
+from trackside.eventlog.keys.key_folder import SETUP, KeyFolder, trusted_key
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
-from trackside.eventlog.own_events import DistrustedError
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.reactor.own_events import DistrustedError
 from trackside.replay.history.recorded_stream import read_entries
 from trackside.telemetry.metrics import counter
 

@@ -9,11 +9,11 @@ from tests.integration.verify.running_services import STREAM, WORKERS, running, 
 from tests.stack import Servers
 from tests.unit.projections.given import SCHEDULER, WORKER
 from trackside.cli.app import call
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.verify.log import verify_topics
 
 TRIALS = 12

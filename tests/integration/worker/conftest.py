@@ -12,8 +12,8 @@ from tests.integration.worker.harness import Gate, WorkerHarness
 from tests.integration.worker.saved import named_store
 from tests.nvml.standin import FakeNvml
 from tests.stack import Servers
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 __all__ = ["s3"]
 NUMBERS = count(1)

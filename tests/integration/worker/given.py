@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, running, settings_for
 from tests.nvml.standin import GIB
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.tasks import Reservation
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import Reservation
 from trackside.worker.settings import WorkerSettings
 
 SAY = """

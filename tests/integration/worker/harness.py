@@ -10,17 +10,18 @@ from typing import Any, TypeVar
 
 from tests.polling import poll_until
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import WorkerHeartbeat, WorkerJoined, WorkerLost
-from trackside.contracts.instructions import Instruction
-from trackside.contracts.message import Envelope, Message
-from trackside.contracts.summaries import (
+from trackside.contracts.envelope.message import Envelope, Message
+from trackside.contracts.envelope.topics import Topic, Topics, partition_of
+from trackside.contracts.fleet.fleet import WorkerHeartbeat, WorkerJoined, WorkerLost
+from trackside.contracts.tasks.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks.instructions import Instruction
+from trackside.contracts.tasks.summaries import (
     MetricPointsReported,
     OutputWritten,
     ReportedItem,
     SummaryItemsReported,
 )
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
@@ -28,11 +29,10 @@ from trackside.contracts.tasks import (
     TaskRefused,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.domain.proposal import cause_of, parse_cause
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry.health import Health
 from trackside.worker.app import run_until_stopped
 from trackside.worker.catalogue.task_catalogue import read_catalogue

@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.integration.worker.harness import LIMIT_S, running, settings_for
 from tests.polling import poll_until
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnded, MetricReported
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 

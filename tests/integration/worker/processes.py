@@ -19,8 +19,8 @@ from tests.integration.worker.harness import (
     parent_of,
     settings_for,
 )
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 
 
 @contextmanager

@@ -9,10 +9,10 @@ from tests.integration.worker.harness import WorkerHarness, of
 from tests.polling import poll_until
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import ReportedItem
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.tasks.summaries import ReportedItem
+from trackside.contracts.tasks.tasks import AttemptEnded
 from trackside.telemetry import metrics
 
 CLASS = "entry: 'script:Saving'"

@@ -21,7 +21,7 @@ from tests.integration.worker.harness import (
     scripted_settings,
 )
 from tests.integration.worker.processes import killable_worker, next_line, wait_until_gone
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnd,
     AttemptEnded,

@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.polling import poll_until_sync
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 
 async def test_a_worker_refuses_a_log_that_its_folder_does_not_belong_to(

@@ -16,9 +16,9 @@ from tests.integration.worker.processes import (
 )
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, told
 from tests.polling import poll_until
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported
 
 SAVES = """
 trial.report(os.getpid())

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
 from tests.integration.worker.harness import WorkerHarness, error_of, gone, of
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, told
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 
 SAVES = class_of("""
 Path("notes.txt").write_text("one")

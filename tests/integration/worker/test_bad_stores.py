@@ -22,9 +22,9 @@ from tests.integration.worker.saved import (
 from tests.integration.worker.test_checkpoints import checkpoints
 from tests.integration.worker.test_inputs import store_server
 from tests.polling import poll_until
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported
 
 LARGE_BYTES = 40 * 2**20
 """More than two parts of an upload to S3."""

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.integration.worker.given import started
-from trackside.contracts.fleet import CatalogueChanged
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.fleet.fleet import CatalogueChanged
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 PROGRAM = "{program: [bash, -c, 'echo hello'], max_memory: 1GiB}"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.integration.worker.given import SHARES, shared_worker
 from tests.integration.worker.harness import CAUSES, WorkerHarness, settings_for, stream_of
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
-from trackside.contracts.tasks import TaskReturned
+from trackside.contracts.tasks.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.tasks.tasks import TaskReturned
 from trackside.worker.reporting.journal import Journal, JournalEntry
 
 RUN, STOP, RECALL = CAUSES[RunTask], CAUSES[StopTask], CAUSES[RecallTask]

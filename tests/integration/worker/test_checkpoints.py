@@ -9,9 +9,9 @@ import pytest
 from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
 from tests.integration.worker.harness import WorkerHarness, error_of, of
 from tests.integration.worker.saved import CLASS, class_of
-from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported
 
 STEPS = """
 last = trial.last_checkpoint()

@@ -7,8 +7,8 @@ import pytest
 
 from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, scripted_settings
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, Reservation
-from trackside.domain.reservation_growth import raised
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, Reservation
+from trackside.domain.tasks.retries import raised
 from trackside.worker.attempts.cgroups import Cgroups, cgroups_of
 
 MIB = 2**20

@@ -5,9 +5,9 @@ from pathlib import Path
 from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, scripted_settings
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft
-from trackside.contracts.message import Envelope, Message
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAccepted, TaskReturned
+from trackside.contracts.envelope.message import Envelope, Message
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLeft
+from trackside.contracts.tasks.tasks import AttemptEnded, MetricReported, TaskAccepted, TaskReturned
 from trackside.verify.log import verify_topics
 
 Event = tuple[Envelope, Message]

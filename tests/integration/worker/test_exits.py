@@ -6,9 +6,9 @@ import pytest
 
 from tests.integration.worker.given import SHARES, TaskType, shared_types
 from tests.integration.worker.harness import WorkerHarness
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.summaries import OutputWritten
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.worker.child import at_exit
 
 TASK = """

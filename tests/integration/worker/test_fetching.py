@@ -20,9 +20,9 @@ from tests.integration.worker.test_inputs import (
 )
 from tests.polling import poll_until
 from trackside.artifacts.cache import Cache
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import inputs
 
 CLASS = """

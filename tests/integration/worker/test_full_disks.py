@@ -9,8 +9,8 @@ from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import WorkerHarness, error_of, of
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, put, told, tried_again
 from tests.small_disk import SmallDisk, small_disk
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import inputs
 
 MIB = 2**20

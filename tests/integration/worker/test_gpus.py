@@ -10,10 +10,10 @@ import pytest_asyncio
 from tests.integration.worker.given import SHARES, on_gpu, worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, of, scripted_settings
 from tests.nvml.standin import GIB, FakeNvml
-from trackside.contracts.fleet import DeviceUnhealthy
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.fleet.fleet import DeviceUnhealthy
+from trackside.contracts.tasks.summaries import MetricPointsReported
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     Reservation,

@@ -12,8 +12,8 @@ from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import WorkerHarness, error_of
 from tests.integration.worker.processes import kill_store_process
 from tests.integration.worker.saved import all_files, all_records, blob, put
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import inputs
 
 CLASS = "entry: 'script:Reading'"

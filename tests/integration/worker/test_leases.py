@@ -7,8 +7,8 @@ import pytest
 
 from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, running, scripted_settings
-from trackside.contracts.tasks import AttemptEnd, TaskReturned
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskReturned
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog

@@ -7,9 +7,9 @@ import pytest
 
 from tests.integration.worker.given import SHARES, shared_worker
 from tests.integration.worker.harness import WorkerHarness, error_of, of, scripted_settings, stream_of
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.summaries import OutputWritten
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,

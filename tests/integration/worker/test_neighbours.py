@@ -16,8 +16,8 @@ from tests.integration.worker.given import SHARES, on_gpu, task_of
 from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, of, running, scripted_settings
 from tests.integration.worker.test_warm_processes import SCRIPT, WARM
 from tests.nvml.standin import GIB, FakeNvml
-from trackside.contracts.tasks import AttemptEnd, Reservation, TaskAccepted, TaskRefused
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptEnd, Reservation, TaskAccepted, TaskRefused
 
 pytestmark = SHARES
 

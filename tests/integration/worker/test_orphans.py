@@ -8,7 +8,7 @@ from tests.integration.worker.given import DAEMON, SHARES, TaskType, shared_type
 from tests.integration.worker.harness import WorkerHarness, alive
 from tests.integration.worker.processes import events_after_restart, killed_worker, recovered, wait_until_gone
 from tests.integration.worker.saved import CLASS, class_of
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 HIDES = "say(report=daemon())\n"
 STAYS_IN_GROUP = "import subprocess\nsay(report=subprocess.Popen(['sleep', '600']).pid)\n"

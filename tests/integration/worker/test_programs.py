@@ -10,8 +10,8 @@ import pytest
 from tests.integration.worker.given import HIDDEN, PYTHON, SHARES, TaskType, shared_types, started, task_of
 from tests.integration.worker.harness import EXAMPLES, LIMIT_S, WorkerHarness, error_of, of
 from tests.integration.worker.processes import events_after_restart, killed_worker, recovered, wait_until_gone
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
 
 SPEAKS = """
 from pathlib import Path

@@ -9,9 +9,9 @@ import pytest
 from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import WorkerHarness, of, scripted_settings
 from tests.nvml.standin import GIB, FakeNvml
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnded, Reservation, TaskRefused, TaskReturned
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import AttemptEnded, Reservation, TaskRefused, TaskReturned
 
 TASKS = 30
 FINAL_EVENTS = (AttemptEnded, TaskRefused, TaskReturned)

@@ -9,9 +9,15 @@ from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import CAUSES, of, settings_for
 from tests.integration.worker.processes import events_after_restart, killed_worker, recovered
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import WorkerLeft
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
+from trackside.contracts.fleet.fleet import WorkerLeft
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskReturned,
+)
 from trackside.worker.attempts.device_locks import kill_holders, try_lock
 from trackside.worker.child.orphans import kill_marked
 

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from tests.integration.worker.harness import LIMIT_S, memory_log, running, settings_for
 from tests.polling import poll_until
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 
 
 def _warnings(logged: list[Any], beginning: str) -> list[Any]:

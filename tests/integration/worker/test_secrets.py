@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import error_of
 from tests.integration.worker.saved import all_files, all_records
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskRefused
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskRefused
 
 VALUE = 'canary-7f3a"9\\c1/é'
 KEY = "-----BEGIN-" + "KEY\nline-one-of-it\nline-two-of-it\nEND"

@@ -9,9 +9,9 @@ import pytest
 from tests.integration.worker.given import PYTHON, SHARES, TaskType, shared_types
 from tests.integration.worker.harness import WorkerHarness, alive, error_of, of
 from tests.integration.worker.saved import all_records
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
-from trackside.contracts.tasks import AttemptEnd, TaskStatusChanged
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.instructions import Instruction, InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatusChanged
 from trackside.verify.checks.secrets import secret_field
 
 CLASS = """

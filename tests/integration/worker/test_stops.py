@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.worker.given import SHARES, shared_worker, worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, alive, of, scripted_settings, settings_for
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,

@@ -10,11 +10,11 @@ import pytest
 from tests.integration.worker.given import TaskType, catalogue_of, started, task_of
 from tests.integration.worker.harness import Gate, of, running, settings_for
 from tests.integration.worker.saved import CLASS, bytes_of, class_of
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.summaries.event_files.values import Image

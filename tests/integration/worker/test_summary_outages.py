@@ -11,8 +11,8 @@ from tests.integration.worker.harness import WorkerHarness, items_in, of
 from tests.integration.worker.saved import CLASS, bytes_of, class_of, tried_again
 from tests.polling import poll_until
 from tests.small_disk import small_disk
-from trackside.contracts.summaries import ReportedItem
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks.summaries import ReportedItem
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import store_outage
 from trackside.worker.child.summary_spool import MAX_UNSTORED_FILES
 

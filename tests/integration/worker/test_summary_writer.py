@@ -11,9 +11,9 @@ from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import WorkerHarness, items_in, of
 from tests.integration.worker.saved import CLASS, bytes_of, class_of
 from tests.unit.summaries.tensorboard_files import items_of, whole
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.summaries import MetricPointsReported, ReportedItem
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.summaries.event_files.values import Histogram
 from trackside.summaries.kinds.registry import KINDS
 

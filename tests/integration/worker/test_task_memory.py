@@ -11,9 +11,9 @@ import pytest
 
 from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, of, scripted_settings
-from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.fleet.fleet import RunningPlacement, WorkerHeartbeat
+from trackside.contracts.tasks.summaries import MetricPointsReported
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.host.usage import read_sessions
 

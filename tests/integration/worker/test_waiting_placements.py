@@ -10,9 +10,9 @@ import pytest
 from tests.integration.worker.given import SHARES, shared_worker, worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, of, scripted_settings
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskAccepted,

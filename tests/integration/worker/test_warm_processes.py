@@ -12,10 +12,10 @@ import pytest_asyncio
 from tests.integration.worker.given import SHARES, TaskType, catalogue_of, shared_types, started, task_of
 from tests.integration.worker.harness import WorkerHarness, alive, gone, of
 from tests.integration.worker.processes import events_after_restart, killed_worker, recovered, wait_until_gone
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.summaries import OutputWritten
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
 from trackside.worker.temporary_folders import link_of
 
 SCRIPT = """

@@ -18,18 +18,18 @@ from tests.integration.worker.harness import (
     settings_for,
 )
 from tests.secret_samples import SECRETS
-from trackside.contracts.fleet import WorkerHeartbeat, WorkerHeartbeatDigest, WorkerLeft
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.trace_context import trace_id
+from trackside.contracts.fleet.fleet import WorkerHeartbeat, WorkerHeartbeatDigest, WorkerLeft
+from trackside.contracts.tasks.summaries import OutputWritten
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
     TaskAccepted,
     TaskStatusChanged,
 )
-from trackside.contracts.trace_context import trace_id
-from trackside.domain.heartbeats import WHOLE_EVERY, HeartbeatViews
+from trackside.domain.fleet.heartbeats import WHOLE_EVERY, HeartbeatViews
 from trackside.telemetry import context
 from trackside.worker.temporary_folders import link_of
 

@@ -13,7 +13,7 @@ import pytest
 from tests.integration.worker.harness import EXAMPLES, WorkerHarness, alive, of
 from tests.integration.worker.processes import worker_process
 from tests.stack import Servers
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnd,
     AttemptEnded,

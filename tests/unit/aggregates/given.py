@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 from tests.unit.domain.given import STREAM, Told, received
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.commands import CommandReceived, CommandRefused
-from trackside.contracts.message import Event, Json
-from trackside.contracts.refusals import REFUSAL_CODES
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
-from trackside.domain.capabilities import Capabilities
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.refusals import REFUSAL_CODES
+from trackside.contracts.streams.commands import CommandReceived, CommandRefused
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.domain.commands.react import react as react_to
+from trackside.domain.fleet.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react as react_to
 
 E = TypeVar("E", bound=Event)
 START = StartSearch.wire_type()

@@ -18,8 +18,8 @@ from tests.aggregates.repeat.messages import (
 )
 from tests.aggregates.repeat.state import repeat_of
 from tests.unit.dispatcher import harness
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.stream import Stream
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk.publication import Accepted, Refused
 from trackside.simulation.config import SimulationConfig

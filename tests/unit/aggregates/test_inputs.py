@@ -12,11 +12,11 @@ from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.documents import examples
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.codec import validate_command
-from trackside.contracts.examples import INPUT
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.topics import MAX_BATCH_BYTES
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.contracts.wire.codec import validate_command
+from trackside.contracts.wire.examples import INPUT
 
 GIVEN = INPUT.model_dump(mode="json")
 COMMANDS = {kind.wire_type(): kind for kind in AGGREGATES.commands}

@@ -19,13 +19,13 @@ from tests.unit.aggregates.given import (
 from tests.unit.domain.given import Told, record_of
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.batch.messages import BatchStarted
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Json
-from trackside.contracts.resources import ServicePolicy
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import fleet
-from trackside.domain.capabilities import capabilities_of
-from trackside.domain.fleet import Fleet
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.resources import ServicePolicy
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.capabilities import capabilities_of
+from trackside.domain.fleet.fleet import Fleet
 
 FACES_SERVE = replace(CAPABILITIES, services=frozenset({"faces"}))
 

@@ -12,7 +12,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import StopSearch
 from trackside.cli.commands.submit import new_stream_id
-from trackside.domain.aggregate import Aggregates, AggregateType
+from trackside.domain.folding.aggregate import Aggregates, AggregateType
 from trackside.sdk.errors import SpecError
 from trackside.sdk.specs import parse_spec
 

@@ -10,11 +10,11 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.rounds.messages import ModelVersionSummary
 from trackside.aggregates.run.messages import RunEnded
 from trackside.aggregates.search.messages import Objective, SearchEnded, SearchStatus, TrialEnded, TrialStatus
-from trackside.contracts.artifacts import ArtifactSaved, artifact_source
-from trackside.contracts.message import Json
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import dump, load
-from trackside.domain.trained_models import MAX_MODELS, TRAINED_MODELS, models_of_child
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactSaved, artifact_source
+from trackside.domain.folding.streams import dump, load
+from trackside.domain.streams.stream import Stream, shrink
+from trackside.domain.tasks.trained_models import MAX_MODELS, TRAINED_MODELS, models_of_child
 
 METADATA: Json = {"format": "safetensors", "devices": ["cpu"], "metrics": {"accuracy": 0.75, "loss": 1}}
 

@@ -10,7 +10,7 @@ from trackside.artifacts.cache import Cache, release_all
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.tasks.artifacts import ArtifactReference
 
 MIB = 2**20
 

@@ -12,7 +12,7 @@ from trackside.artifacts import errors
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.source_files import SourceFile
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 
 SIZES = [0, 1, 4096, 2**20, 2**20 + 1, 3 * 2**20 + 17]
 AGES_AGO = 1_000_000_000.0

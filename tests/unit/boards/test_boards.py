@@ -19,8 +19,8 @@ from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.step_messages import StepState
 from trackside.aggregates.search.messages import SearchStatus, TrialStatus
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.domain.task import TaskState
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
+from trackside.domain.tasks.task import TaskState
 from trackside.telemetry import labels
 from trackside.telemetry.names import METRICS
 

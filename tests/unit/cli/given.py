@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.unit.domain import given
-from trackside.contracts.message import Event
-from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.summaries import OutputWritten
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log
-from trackside.eventlog.record_writer import RecordWriter
 
 TASK = given.task_id(0)
 WORKER = RecordWriter("worker", "w1")

@@ -13,13 +13,13 @@ from trackside.cli.render.progress_board import ProgressBoard
 from trackside.cli.render.report import StreamReport
 from trackside.cli.render.report_page import page
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
-from trackside.contracts.instructions import TaskReady
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.instructions import TaskReady
 from trackside.domain.display.report import section
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 NOW_MS = 1_800_000_000_000
 

@@ -18,11 +18,11 @@ from trackside.cli.commands import submit
 from trackside.cli.commands.watch import as_object, line
 from trackside.cli.render import screen
 from trackside.cli.render.progress_board import ProgressBoard
-from trackside.contracts.commands import CommandAccepted, Source
-from trackside.contracts.message import Envelope, Record
-from trackside.contracts.standing import Standing
+from trackside.contracts.envelope.message import Envelope, Record
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.streams.commands import CommandAccepted, Source
 from trackside.domain.display.text import duration
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 
 @pytest.fixture(autouse=True)

@@ -3,16 +3,16 @@ from typing import Any
 import pytest
 
 from trackside.cli.runtime.heartbeats import HEARTBEATS_EACH, newest_heartbeats, read_heartbeats, with_use
-from trackside.contracts.fleet import (
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import (
     DeviceReading,
     SchedulerHeartbeat,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
 )
-from trackside.contracts.topics import Topics
-from trackside.domain.heartbeats import WHOLE_EVERY
+from trackside.domain.fleet.heartbeats import WHOLE_EVERY
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics("t.")
 

@@ -8,7 +8,7 @@ import pytest
 
 from trackside.cli import app
 from trackside.cli.interface.help_text import KEEP_LINES, help_text
-from trackside.domain.task import TaskState
+from trackside.domain.tasks.task import TaskState
 
 ALL: dict[str, Callable[..., None]] = {
     **{name: command for panel in app.COMMANDS.values() for name, command in panel.items()},
@@ -120,7 +120,7 @@ LARGE = {
     "aiokafka", "fastapi", "faust", "fsspec", "grpc", "jsonschema", "matplotlib", "numpy", "opentelemetry",
     "optuna", "pandas", "prometheus_client", "scipy", "sklearn", "starlette", "torch", "uvicorn", "uvloop",
 }  # fmt: skip
-MODELS = {"trackside.contracts.message"}
+MODELS = {"trackside.contracts.envelope.message"}
 """Making the models of all messages takes longer than all else that a list needs."""
 
 

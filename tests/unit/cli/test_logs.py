@@ -11,12 +11,12 @@ from tests.unit.cli.given import TASK, TaskStream
 from tests.unit.domain.given import FIRST_MS
 from trackside.cli.commands.logs import OutputPrinter, show_logs
 from trackside.cli.runtime.failures import CommandFailed
-from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog, MemoryReader
-from trackside.eventlog.task_output import printable
+from trackside.eventlog.output.task_output import printable
 from trackside.sdk import Client
 
 TOPICS = Topics()

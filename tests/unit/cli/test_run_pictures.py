@@ -5,7 +5,7 @@ from tests.unit.aggregates.run.given import RunLog, started, step
 from trackside.cli.commands.graph import drawn_steps
 from trackside.cli.render.run_layout import DrawnStep, connected, layers_of
 from trackside.cli.render.run_pictures import flow_svg, graph_svg, page, plotly_figure
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 SCRIPT = "<script>alert(1)</script>"
 

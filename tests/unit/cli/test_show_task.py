@@ -5,10 +5,10 @@ from tests.unit.domain.test_resume import checkpointed, resumed, trained
 from tests.unit.domain.test_services import ready
 from tests.unit.replay.given import TOPICS, after, log_of
 from trackside.cli.commands import task_now
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.task_state import task_fields
 from trackside.domain.outcome import Outcome
-from trackside.projections.tasks import PlacementRows
+from trackside.projections.tables.tasks import PlacementRows
 from trackside.sdk.async_client import AsyncClient
 
 TASK = {"stream_id": STREAM, "task_id": task_id(0)}

@@ -8,11 +8,11 @@ from tests.unit.signing.given import STREAM, SignedPartition, beginning, decoded
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands.verify import SHOWN, as_object, show
 from trackside.cli.commands.verify_signatures import SignatureCheck
-from trackside.contracts.trusted_keys import TrustedKey
-from trackside.domain.findings import Finding
-from trackside.domain.streams import Streams
-from trackside.eventlog.key_folder import PUBLIC, read_public_keys, trusted_key
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.contracts.envelope.trusted_keys import TrustedKey
+from trackside.domain.checks.findings import Finding
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.key_folder import PUBLIC, read_public_keys, trusted_key
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.verify.invariants import INVARIANTS, NEEDS_POSTGRES
 from trackside.verify.log import VerificationReport
 

@@ -20,8 +20,8 @@ from trackside.aggregates.rounds.messages import CreateIncrementalJob
 from trackside.aggregates.rounds.triggers import Known, holds
 from trackside.compat.sedna.conversion import SednaConversion, convert
 from trackside.compat.sedna.documents import UnreadableError
-from trackside.contracts.codec import validate_command
-from trackside.contracts.message import Command
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.wire.codec import validate_command
 
 
 def job_of(**changes: str) -> Any:

@@ -8,7 +8,7 @@ from trackside.console.commands.actions import actions_of, trial_inputs, worker_
 from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input, body_of
 from trackside.console.commands.pipeline_actions import schedule_actions
 from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 
 def test_inputs_have_the_kind_the_limits_and_the_present_value_of_their_field() -> None:

@@ -6,7 +6,7 @@ import pytest
 from trackside.console.live import hub as module
 from trackside.console.live.hub import Hub
 from trackside.console.live.log_state import PATIENCE_S, RowDelay
-from trackside.projections.notifications import Changes
+from trackside.projections.database.notifications import Changes
 
 EVENTS = ("dispatcher", "trackside.events", 0)
 

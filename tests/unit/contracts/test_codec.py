@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from trackside.aggregates import documents
 from trackside.aggregates.registry import CODEC
 from trackside.aggregates.search.messages import SearchExhausted
-from trackside.contracts import codec
-from trackside.contracts.codec import Codec, Draft, UndecodableError, UnknownMessageError, encode
-from trackside.contracts.message import Event, Json
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.contracts.wire import codec
+from trackside.contracts.wire.codec import Codec, Draft, UndecodableError, UnknownMessageError, encode
 
 DRAFT = Draft(SearchExhausted(trials=3), id="m-1", source="trackside/dispatcher/1", stream="s-1", time="t")
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.commands import command_of
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.ingress import read_command
-from trackside.contracts.refusals import REFUSAL_CODES, Problem
+from trackside.contracts.envelope.refusals import REFUSAL_CODES, Problem
+from trackside.contracts.wire.ingress import read_command
 
 START = StartSearch.wire_type()
 SPEC: dict[str, Any] = {"task_type": "digits", "max_trials": 20}

@@ -1,4 +1,4 @@
-from trackside.contracts.ids import is_identifier, new_id, trial_task_id
+from trackside.contracts.envelope.ids import is_identifier, new_id, trial_task_id
 
 
 def test_an_identifier_is_letters_digits_dots_dashes_and_underscores() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.secret_samples import SECRETS
-from trackside.contracts import refusals
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
+from trackside.contracts.envelope import refusals
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.contracts.wire.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
 
 TRACEPARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 HEADERS = {"ce_specversion": b"1.0", "ce_id": b"c-1", "ce_type": b"trackside.stop-search.v1"}

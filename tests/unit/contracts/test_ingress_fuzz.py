@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.commands import command_of
 from tests.contract.malformed_commands import CONTENT_TYPES, ODD_VALUES, TYPES, VALID_BODIES, draw_malformed
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.codec import Draft, UndecodableError, encode
-from trackside.contracts.commands import RULES, CommandReceived, Source
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.ingress import Arrival, read_command
-from trackside.contracts.message import Command
-from trackside.contracts.redaction import looks_secret
-from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, Problem
-from trackside.contracts.topics import MAX_RECORD_BYTES
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.redaction import looks_secret
+from trackside.contracts.envelope.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, Problem
+from trackside.contracts.envelope.topics import MAX_RECORD_BYTES
+from trackside.contracts.streams.commands import RULES, CommandReceived, Source
+from trackside.contracts.wire.codec import Draft, UndecodableError, encode
+from trackside.contracts.wire.ingress import Arrival, read_command
 
 pytestmark = pytest.mark.thorough
 

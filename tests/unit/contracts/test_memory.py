@@ -4,9 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec, estimated_by, needs_of
-from trackside.contracts.memory import bytes_of, shown
-from trackside.contracts.refusals import field_names, problem_of
-from trackside.contracts.resources import Resources, Retry, RetryPolicy
+from trackside.contracts.envelope.memory import bytes_of, shown
+from trackside.contracts.envelope.refusals import field_names, problem_of
+from trackside.contracts.tasks.resources import Resources, Retry, RetryPolicy
 
 
 def test_t23_every_unit_of_1000_and_of_1024_is_read() -> None:

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tests.contract.schema_compatibility import PUBLISHED, breaking_changes, published_schema, schema_text
 from trackside.aggregates import documents
-from trackside.contracts import codec
-from trackside.contracts.message import Command, Event, Message
+from trackside.contracts.envelope.message import Command, Event, Message
+from trackside.contracts.wire import codec
 
 KINDS = {kind.wire_type(): kind for kind in documents.messages()}
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.secret_samples import CALLED_SECRETS, NAMED_PLAIN, NAMED_SECRETS, PLAIN, SECRETS
-from trackside.contracts import redaction
+from trackside.contracts.envelope import redaction
 
 PIECES = st.lists(
     st.sampled_from(

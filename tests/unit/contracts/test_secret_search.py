@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from tests.secret_samples import NAMED_PLAIN, NAMED_SECRETS, PEOPLE_USE, PLAIN, SECRETS
-from trackside.contracts.ingress import read_command
-from trackside.contracts.redaction import REDACTED, may_have_secret
-from trackside.contracts.refusals import json_path
-from trackside.contracts.secret_search import secrets_in, without_secrets
+from trackside.contracts.envelope.redaction import REDACTED, may_have_secret
+from trackside.contracts.envelope.refusals import json_path
+from trackside.contracts.wire.ingress import read_command
+from trackside.contracts.wire.secret_search import secrets_in, without_secrets
 
 WORD = "hunter2hunter2"
 HEADERS = {"ce_id": b"c-1", "ce_type": b"trackside.test.v1"}

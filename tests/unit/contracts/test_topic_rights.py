@@ -1,6 +1,7 @@
 import pytest
 
-from trackside.contracts.topic_rights import (
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import (
     ADMIN,
     PRINCIPALS,
     USES,
@@ -10,7 +11,6 @@ from trackside.contracts.topic_rights import (
     rights,
     rights_of,
 )
-from trackside.contracts.topics import Topics
 
 TOPICS = Topics(prefix="lab.")
 

@@ -2,7 +2,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trackside.contracts.topics import (
+from trackside.contracts.envelope.topics import (
     DAY_MS,
     HOUR_MS,
     MAX_BATCH_BYTES,

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.contracts.trace_context import derive_span, derive_trace, parse
+from trackside.contracts.envelope.trace_context import derive_span, derive_trace, parse
 
 ABOVE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 UNSAMPLED = ABOVE[:-2] + "00"

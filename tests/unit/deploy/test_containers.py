@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from trackside.console.settings import ConsoleSettings
-from trackside.eventlog.variables import SETTINGS
+from trackside.eventlog.settings.variables import SETTINGS
 
 ROOT = Path(__file__).parents[3]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))

@@ -11,23 +11,23 @@ from typing import Any, TypeVar
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, StartSearch, TrialSuggested
-from trackside.contracts import tasks
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Command, Event, Message, Record
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Command, Event, Message, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.tasks import tasks
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.tuners.tuner import TunerWaits
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_start
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_start
 from trackside.sdk.client import Client
 
 TOPICS = Topics(event_partitions=1)

@@ -16,13 +16,13 @@ from trackside.aggregates.search.failure_policies import TunerFailure
 from trackside.aggregates.search.start import start
 from trackside.aggregates.search.suggestions import suggestion
 from trackside.aggregates.search.update import change
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.lookup import NO_LOOKUP, Lookup
-from trackside.domain.stream import Stream
-from trackside.domain.streams import load, pack
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.lookup import NO_LOOKUP, Lookup
+from trackside.domain.folding.streams import load, pack
+from trackside.domain.streams.stream import Stream
 
 CONV = {"_name": "conv", "kernel": {"type": "randint", "low": 1, "high": 4}}
 SPACE: dict[str, Any] = {

@@ -2,8 +2,8 @@
 
 from tests.unit.aggregates.given import SPEC, answered, problems, published
 from tests.unit.domain.given import Told
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem
+from trackside.contracts.streams.commands import CommandRefused
 
 
 def test_a_refusal_lists_all_that_is_wrong_with_a_search() -> None:

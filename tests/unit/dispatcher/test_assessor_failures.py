@@ -15,15 +15,15 @@ from trackside.aggregates.search import advice
 from trackside.aggregates.search.advice_messages import FAILURES_MAX, AssessmentFailed
 from trackside.aggregates.search.failure_policies import AssessorFailure
 from trackside.aggregates.search.messages import Assessor, SearchFailed, TrialEnded
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advisor import search_assessor
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, LearningCurve
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react
 from trackside.eventlog.background import Background
 from trackside.eventlog.memory import MemoryLog
 

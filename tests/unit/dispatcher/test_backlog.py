@@ -6,11 +6,11 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from tests.unit.domain.given import record_of
-from trackside.contracts.fleet import LaneBacklogged, LaneCleared
+from trackside.contracts.fleet.fleet import LaneBacklogged, LaneCleared
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import BACKLOG_LIMIT, AdvisorProcess
-from trackside.domain import fleet
-from trackside.domain.fleet import Fleet
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.background import Background
 from trackside.telemetry.metrics import gauge

@@ -19,15 +19,15 @@ from trackside.aggregates.search.axes import axes_of
 from trackside.aggregates.search.promoting_options import PROMOTING
 from trackside.aggregates.search.promotion import Start
 from trackside.aggregates.search.state import Search
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.domain.folding.lookup import NO_LOOKUP
+from trackside.domain.folding.streams import load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import load, pack
 
 TRIALS = 48
 NARROW: dict[str, Any] = {

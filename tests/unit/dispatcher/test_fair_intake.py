@@ -7,16 +7,16 @@ import pytest
 
 from tests.unit.dispatcher.harness import EVENTS, LIMIT_S, TOPICS, dispatcher, events, new_log
 from tests.unit.domain.given import received
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Ping
 from trackside.dispatcher.intake.fair_queue import QUANTUM_BYTES, TURN_BYTES, FairQueue, WaitingCommand
 from trackside.dispatcher.intake.intake import MAX_HELD
 from trackside.dispatcher.intake.passed_over import PassedOver
 from trackside.dispatcher.service import Dispatcher
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.reactor import MOST_READ
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.reactor.reactor import MOST_READ
 
 FLOOD, FEW = 20_000, 10
 

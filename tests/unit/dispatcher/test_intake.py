@@ -6,13 +6,13 @@ import hashlib
 from tests.unit.domain.given import FIRST_MS, record_of
 from tests.unit.domain.test_forgetting import decided, ended_search, forget
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import RULES, CommandReceived, Source
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import RULES, CommandReceived, Source
 from trackside.dispatcher.intake.intake import Intake, next_commands
-from trackside.domain.forgetting import FORGET
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.eventlog.dead_letters import HEAD_BYTES
+from trackside.domain.streams.forgetting import FORGET
+from trackside.eventlog.keys.dead_letters import HEAD_BYTES
 from trackside.eventlog.log import Entry
 
 TOPIC = Topics().commands.name

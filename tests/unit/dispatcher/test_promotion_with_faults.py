@@ -16,12 +16,12 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
 from trackside.aggregates.search.messages import PauseSearch, ResumeSearch, TrialStatus
 from trackside.aggregates.search.promotion import Start
-from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.artifacts import ArtifactSaved, TaskResumed
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task, TaskState
-from trackside.domain.task_artifacts import offered
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.domain.tasks.task_artifacts import offered
 from trackside.verify.verifier import Verifier
 
 TRIALS = 24

@@ -9,20 +9,20 @@ from tests.unit.dispatcher.test_refused_streams import codes
 from tests.unit.domain.given import FIRST_MS, record_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.dispatcher.app import main
 from trackside.dispatcher.intake.command_admission import CommandAdmission
 from trackside.dispatcher.intake.command_rates import MAX_WINDOWS, WINDOW_MS, CommandRates, RateKey
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.publisher_limits import PublisherLimit, PublisherLimits, read_limits
 from trackside.dispatcher.intake.receipts import ReceiptRequest, find_answer
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.command import REMEMBERED
-from trackside.domain.react import react
-from trackside.domain.streams import Streams, dump, load
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.streams import Streams, dump, load
+from trackside.domain.streams.command import REMEMBERED
 from trackside.eventlog.log import Entry
 
 TOPIC = Topics().commands.name

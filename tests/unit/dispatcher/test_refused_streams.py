@@ -10,24 +10,24 @@ import pytest
 from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Envelope, Event, Message, Record
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Envelope, Event, Message, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.dispatcher.intake.receipt_positions import earliest
 from trackside.dispatcher.intake.receipts import ReceiptRequest, Receipts, find_answer
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
-from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams
+from trackside.domain.folding.streams import MAX_IDLE_IN_MEMORY, Streams
 from trackside.eventlog.background import Background
-from trackside.eventlog.decider import Facts
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.spill import SpillStore
+from trackside.eventlog.reactor.decider import Facts
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.spill import SpillStore
 
 TOPICS = Topics()
 FACTS = Facts(now_ms=1, busy=lambda topic, stream: False)

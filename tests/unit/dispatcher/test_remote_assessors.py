@@ -11,14 +11,14 @@ from trackside.aggregates.search.examples import EXAMPLES
 from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.state import FeedRow, Search
 from trackside.aggregates.search.verdicts import last_report_of, still_counts
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.topics import Topics, partition_of
 from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
 from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
 from trackside.dispatcher.intake.signatures import SignatureVerifier
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 
 ROWS: list[FeedRow] = [
     (0, 0, 0.5),

@@ -2,9 +2,9 @@
 
 from tests.unit.dispatcher import harness
 from trackside.aggregates.search.messages import RequestTrials, SearchEnded, SearchExhausted, TrialSuggested
-from trackside.contracts.commands import CommandAccepted, Ping
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.commands import CommandAccepted, Ping
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.eventlog.memory import MemoryLog
 
 ONE_NUMBER = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}

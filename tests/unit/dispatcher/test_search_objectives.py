@@ -12,8 +12,8 @@ from trackside.aggregates.search.messages import StartSearch, TrialEnded, TrialS
 from trackside.aggregates.search.start import objective_problems
 from trackside.aggregates.search.state import Trial
 from trackside.aggregates.search.trial_results import trial_ended
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_history import ended_item
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.advisor.tuner_factory import make_tuner

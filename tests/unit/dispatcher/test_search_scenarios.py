@@ -12,9 +12,9 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import messages
 from trackside.aggregates.search.messages import AddTrial, TrialAdded, TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import MetricReported, TaskSubmitted
-from trackside.domain.streams import Streams
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import MetricReported, TaskSubmitted
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.ingress import read_command
-from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.wire.ingress import read_command
+from trackside.contracts.wire.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.dispatcher.app import main
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.signatures import (
@@ -26,7 +26,7 @@ from trackside.dispatcher.intake.signatures import (
     SignatureVerifier,
     read_keys,
 )
-from trackside.domain.streams import Streams
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.log import Entry, Outgoing, RecordHeaders
 from trackside.sdk.publication import command_record
 from trackside.sdk.signing import BadKeyError, Signer, read_signer

@@ -11,7 +11,7 @@ from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.messages import JobStatus
 from trackside.dispatcher.monitoring import stream_gauges
 from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
-from trackside.domain.aggregate import Aggregates
+from trackside.domain.folding.aggregate import Aggregates
 
 JOB = {"job": "digits-1"}
 

@@ -14,8 +14,8 @@ from tests.unit.dispatcher.tuner_histories import SPACE, HistoryItem, score
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.dispatcher.tuners.tuner import suggestion_seed
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 

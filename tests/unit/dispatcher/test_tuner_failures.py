@@ -17,15 +17,15 @@ from trackside.aggregates.search.advice_messages import (
     SuggestionFailed,
 )
 from trackside.aggregates.search.failure_policies import TunerFailure
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorTimeout
 from trackside.dispatcher.plugins.user_errors import describe
 from trackside.dispatcher.tuners.tuner import TunerWaits
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.streams import load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
-from trackside.domain.streams import load, pack
 from trackside.eventlog.background import Background
 
 Said = TypeVar("Said", bound=Event)

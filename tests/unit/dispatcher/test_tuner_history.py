@@ -24,10 +24,10 @@ from tests.unit.domain.given import (
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, TrialStatus
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, ended_item
-from trackside.domain.streams import load, pack
+from trackside.domain.folding.streams import load, pack
 
 TRIALS = 12
 

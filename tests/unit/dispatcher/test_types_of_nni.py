@@ -13,7 +13,7 @@ import pytest
 from tests.commands import command_of
 from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
 DRAWN = 600

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.log import verify
 

@@ -19,7 +19,7 @@ from trackside.compat.clearml import PipelineController
 from trackside.compat.clearml.arguments import FIRST_RELEASE, METHODS, REFUSED_METHODS, Argument, Support
 from trackside.compat.clearml.conversion import PipelineNode, convert_references
 from trackside.compat.clearml.nodes import STATUS_OF_STEP
-from trackside.contracts.resources import RetryPolicy
+from trackside.contracts.tasks.resources import RetryPolicy
 from trackside.domain.pipelines.definition import EndAction, PipelineSpec, StepMirror, StepSpec
 from trackside.sdk import PipelineRun
 

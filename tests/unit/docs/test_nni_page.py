@@ -7,7 +7,7 @@ from tests.unit.docs.pages import page, rows_below
 from trackside.aggregates import documents
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, SearchStatus, StartSearch, TrialStatus, Tuner
-from trackside.contracts.resources import Resources
+from trackside.contracts.tasks.resources import Resources
 
 PAGE = page("nni.md")
 cells = partial(rows_below, PAGE)

@@ -18,10 +18,10 @@ from trackside.aggregates.rounds.deploy_messages import (
 )
 from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.folding.streams import Streams
+from trackside.domain.tasks.task import Task
 
 RANDOM_JOBS = 40
 DEPLOYMENT = {"IDLE", "OPEN", "CONFIRMED", "GIVEN_UP"}

@@ -56,15 +56,15 @@ from trackside.aggregates.search.messages import (
     SearchUpdated,
     TrialAdded,
 )
-from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Message, Record
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import TimeLimitReached
-from trackside.domain import fleet
-from trackside.domain.fleet import Fleet
-from trackside.domain.streams import Streams
-from trackside.domain.task import TaskState
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.tasks.tasks import TimeLimitReached
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Fleet
+from trackside.domain.folding.streams import Streams
+from trackside.domain.tasks.task import TaskState
 
 PAGE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 ARROW = re.compile(r"^(\S+) --> (\S+): (.+)$")

@@ -9,7 +9,7 @@ from tests.unit.docs.pages import page
 from tests.unit.summaries.tensorboard_files import items_of, scalars_of, whole
 from trackside.aggregates.summary.messages import MAX_FILES
 from trackside.cli.app import app
-from trackside.contracts.summaries import MAX_TAGS
+from trackside.contracts.tasks.summaries import MAX_TAGS
 from trackside.projections.summaries.items import MAX_STEPS
 from trackside.projections.summaries.scalars import CURVE_LIMIT, MAX_CURVES, MAX_POINTS
 from trackside.summaries.event_files.framing import LONGEST_RECORD

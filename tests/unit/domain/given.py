@@ -15,15 +15,15 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts import tasks
-from trackside.contracts.codec import Draft, encode
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.message import Envelope, Event, Message, Record
-from trackside.contracts.parts import Part, number_of
+from trackside.contracts.envelope.message import Envelope, Event, Message, Record
+from trackside.contracts.envelope.parts import Part, number_of
+from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.tasks import tasks
+from trackside.contracts.wire.codec import Draft, encode
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 STREAM = "digits-1"

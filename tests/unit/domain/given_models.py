@@ -11,7 +11,7 @@ from trackside.aggregates.model.messages import (
     ModelVersionAdded,
     ModelVersionSpec,
 )
-from trackside.contracts.artifacts import STORED
+from trackside.contracts.tasks.artifacts import STORED
 
 
 def version_spec(number: int = 1, **more: Any) -> ModelVersionSpec:

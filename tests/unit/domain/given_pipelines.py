@@ -5,7 +5,7 @@ from typing import Any
 from tests.unit.domain.given import STREAM, Told, accepted, received
 from trackside.aggregates.pipeline.messages import PipelineDefined, RunNumbered, run_id
 from trackside.aggregates.pipeline.state import DefinedPipeline
-from trackside.contracts.children import ChildEnded, ChildRequested
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
 from trackside.domain.pipelines.compiling import digest
 from trackside.domain.pipelines.definition import PipelineSpec
 

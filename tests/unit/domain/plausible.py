@@ -58,11 +58,11 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.state import GOES_ON, Search, search_of
 from trackside.aggregates.summary.state import summary_of
-from trackside.contracts import tasks
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Envelope, Message, Record
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.contracts.envelope.message import Envelope, Message, Record
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks import tasks
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 
 Move = list[Message]
 RETRIED = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")

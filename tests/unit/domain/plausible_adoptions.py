@@ -4,9 +4,9 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import adopted
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptAdopted
-from trackside.domain.task import Attempt, Task
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import AttemptAdopted
+from trackside.domain.tasks.task import Attempt, Task
 
 Move = list[Message]
 

@@ -4,10 +4,10 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import token
-from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
-from trackside.contracts.message import Message
-from trackside.domain.task import Task
-from trackside.domain.task_artifacts import candidates
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
+from trackside.domain.tasks.task import Task
+from trackside.domain.tasks.task_artifacts import candidates
 
 Move = list[Message]
 DIGESTS = [f"{number:064x}" for number in range(4)]

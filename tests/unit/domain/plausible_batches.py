@@ -5,12 +5,12 @@ from typing import Any
 
 from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.state import Batch
-from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.streams.stream import Stream
 
 Move = list[Message]
 STATUSES = ("DONE", "STOPPED", "ERROR", "REFUSED")

@@ -9,11 +9,11 @@ from trackside.aggregates.search.advice import is_deadlocked
 from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search
-from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.labels import StreamAnnotated
+from trackside.contracts.tasks.tasks import TaskHeld, TaskReleased, TaskStopRequested
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 Move = list[Message]
 

@@ -6,14 +6,14 @@ from typing import Any
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.dataset import messages
 from trackside.aggregates.dataset.state import Dataset, watcher_id
-from trackside.contracts.fleet import WATCH_DATASET
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs, ServicePolicy
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import WATCH_DATASET
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.tasks.resources import Needs, ServicePolicy
+from trackside.contracts.tasks.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 
 REGISTERED = messages.DatasetRegistered(
     command_id="c-1", dataset=messages.DatasetSpec(url="/data/digits.txt")

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 from tests.unit.domain.given import Told, accepted, record_of
 from tests.unit.domain.plausible import Chance
-from trackside.contracts.encryption import PUBLIC_KEY, EncryptedRecord
-from trackside.contracts.forgetting import StreamForgotten
-from trackside.contracts.message import Envelope, Record
+from trackside.contracts.envelope.message import Envelope, Record
+from trackside.contracts.streams.forgetting import StreamForgotten
+from trackside.contracts.trust.encryption import PUBLIC_KEY, EncryptedRecord
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 
 def encrypted(record: Record) -> Record:

@@ -6,8 +6,8 @@ from typing import Any, get_args
 from tests.unit.domain.given_models import added, staged, tagged
 from trackside.aggregates.model import messages
 from trackside.aggregates.model.state import Model
-from trackside.contracts.message import Message
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Message
+from trackside.domain.streams.stream import Stream
 
 REGISTERED = messages.ModelRegistered(command_id="c-1", model=messages.ModelSpec(tags=["images"]))
 STAGES: tuple[Any, ...] = get_args(messages.ModelStage)

@@ -4,8 +4,8 @@ from random import Random
 
 from tests.unit.domain.given import Told, record_of
 from tests.unit.domain.plausible import Chance
-from trackside.contracts.parking import RecordSkipped, UnknownRecord
-from trackside.domain.stream import Stream
+from trackside.contracts.streams.parking import RecordSkipped, UnknownRecord
+from trackside.domain.streams.stream import Stream
 
 
 class ParkingChance(Chance):

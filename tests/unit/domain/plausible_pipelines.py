@@ -17,9 +17,9 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleWatched,
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline
-from trackside.contracts.children import ChildStopRequested
-from trackside.contracts.message import Message
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.children import ChildStopRequested
+from trackside.domain.streams.stream import Stream
 
 Move = list[Message]
 NAMES = ("a", "b")

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 from tests.unit.domain.given import over, suggested, token, trial_of
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts import tasks
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.domain import task_reuse
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks import tasks
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks import task_reuse
+from trackside.domain.tasks.task import Task, TaskState
 
 Move = list[Message]
 

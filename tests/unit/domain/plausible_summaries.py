@@ -4,8 +4,8 @@ from random import Random
 
 from trackside.aggregates.summary import messages
 from trackside.aggregates.summary.state import Summary
-from trackside.contracts.message import Message
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Message
+from trackside.domain.streams.stream import Stream
 
 FOUND = messages.SummaryJobFound(command_id="c-1", job=messages.SummaryJobSpec(base="/data", path="runs/1"))
 FILES = ("events.1", "events.2", "events.3")

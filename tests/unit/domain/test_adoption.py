@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from tests.unit.domain import given
-from trackside.contracts.tasks import AttemptEnd, TaskRefused, TaskStatus, TaskStopRequested
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskRefused, TaskStatus, TaskStopRequested
 from trackside.domain.display.task_state import task_fields
-from trackside.domain.streams import dump
-from trackside.domain.task import TaskState
+from trackside.domain.folding.streams import dump
+from trackside.domain.tasks.task import TaskState
 
 
 def changed_by(told: given.Told, *events: Any) -> dict[str, tuple[object, object]]:

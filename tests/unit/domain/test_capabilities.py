@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.unit.domain.test_fleet import joined, lost, told
-from trackside.domain.capabilities import Capabilities, capabilities_of, credential_problem
+from trackside.domain.fleet.capabilities import Capabilities, capabilities_of, credential_problem
 
 
 def test_a_credential_is_known_that_some_worker_has_even_while_that_is_away() -> None:

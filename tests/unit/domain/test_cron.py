@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from trackside.domain.cron import newest, next_ms
+from trackside.domain.times.cron import newest, next_ms
 
 BERLIN = "Europe/Berlin"
 ZONE = ZoneInfo(BERLIN)
@@ -69,7 +69,7 @@ def test_zones_are_known_on_a_host_without_a_database_of_them() -> None:
     """P41: of slim images, for example; Python then reads the package tzdata."""
     assert next_ms("0 * * * *", "Europe/Nowhere", 0) is None
     called = f"print(next_ms('30 2 * * *', {BERLIN!r}, 0))"
-    code = f"from trackside.domain.cron import next_ms; {called}"
+    code = f"from trackside.domain.times.cron import next_ms; {called}"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONTZPATH": ""},

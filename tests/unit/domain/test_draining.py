@@ -6,14 +6,14 @@ import pytest
 
 from tests.unit.domain.given import Told, received
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.drain_commands import DrainCommand, decide
-from trackside.domain.draining import DrainedDevice
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.fleet.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
+from trackside.domain.commands.drain_commands import DrainCommand, decide
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.streams import load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import load, pack
+from trackside.domain.streams.draining import DrainedDevice
 
 DEVICE = "cpu-0"
 FLEET = Capabilities(devices=("digits-1/cpu-0",), device_names=frozenset({"cpu-0", "digits-1/cpu-0"}))

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import FIRST_MS, record_of
-from trackside.contracts.fleet import (
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.fleet.fleet import (
     CatalogueChanged,
     Device,
     SchedulerHeartbeat,
@@ -14,9 +15,8 @@ from trackside.contracts.fleet import (
     WorkerLeft,
     WorkerLost,
 )
-from trackside.contracts.message import Message
-from trackside.domain import fleet
-from trackside.domain.fleet import Fleet
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Fleet
 from trackside.domain.outcome import Outcome
 
 CPU = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=1)

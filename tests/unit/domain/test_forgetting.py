@@ -15,19 +15,19 @@ from tests.unit.domain.plausible import Chance
 from tests.unit.domain.plausible_forgetting import EncryptedTold, encrypted, forgotten, without_key
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.encryption import PUBLIC_KEY
-from trackside.contracts.forgetting import ForgetStream, StreamForgotten
-from trackside.contracts.message import Event, Record
-from trackside.contracts.parking import RecordSkipped, SkipRecord
-from trackside.domain.child import Child
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.streams.forgetting import ForgetStream, StreamForgotten
+from trackside.contracts.streams.parking import RecordSkipped, SkipRecord
+from trackside.contracts.trust.encryption import PUBLIC_KEY
+from trackside.domain.commands.react import react
+from trackside.domain.commands.stream_commands import pending
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.parking import ITS_KEY
-from trackside.domain.react import react
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.stream_commands import pending
-from trackside.domain.streams import Streams, dump, load, pack
+from trackside.domain.streams.child import Child
+from trackside.domain.streams.parking import ITS_KEY
+from trackside.domain.streams.stream import Stream, shrink
 
 FORGET = ForgetStream(reason="a person has asked for it")
 APPLIED, OVERTAKEN, PARKED, DUPLICATE = Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.PARKED, Outcome.DUPLICATE

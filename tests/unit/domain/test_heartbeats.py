@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.contracts import fleet
-from trackside.domain import heartbeats
+from trackside.contracts.fleet import fleet
+from trackside.domain.fleet import heartbeats
 
 GIB, MIB = 2**30, 2**20
 

@@ -25,20 +25,13 @@ from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
-from trackside.domain import (
-    child,
-    command,
-    fold,
-    reports,
-    task_acceptance,
-    task_artifacts,
-    task_events,
-    task_reuse,
-)
+from trackside.domain.folding import fold
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams, dump, load, pack
-from trackside.domain.task import TaskState
+from trackside.domain.streams import child, command
+from trackside.domain.streams.stream import Stream, shrink
+from trackside.domain.tasks import reports, task_acceptance, task_artifacts, task_events, task_reuse
+from trackside.domain.tasks.task import TaskState
 
 SEEDS = st.integers(0, 2**32)
 CHANCES: dict[int, type[Chance]] = {0: ParkingChance, 1: ForgettingChance}

@@ -3,15 +3,15 @@
 from tests.unit.domain.given import Told, finish, received, search_running, started, submitted, suggested
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.codec import validate_command
-from trackside.contracts.labels import MAX_NOTE, MAX_TAG, MAX_TAGS, AnnotateStream, StreamAnnotated
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
-from trackside.domain.label_commands import decide
-from trackside.domain.labels import StreamLabels
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.streams.labels import MAX_NOTE, MAX_TAG, MAX_TAGS, AnnotateStream, StreamAnnotated
+from trackside.contracts.wire.codec import validate_command
+from trackside.domain.commands.label_commands import decide
+from trackside.domain.folding.streams import load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import shrink
-from trackside.domain.streams import load, pack
+from trackside.domain.streams.labels import StreamLabels
+from trackside.domain.streams.stream import shrink
 
 
 def annotate(told: Told, command: AnnotateStream) -> list[Outcome]:

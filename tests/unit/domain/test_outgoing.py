@@ -15,15 +15,15 @@ from tests.aggregates.repeat.messages import (
 from tests.unit.aggregates.given import CAPABILITIES, published
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, record_of
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.commands import CommandReceived, CommandRefused, Source
 from trackside.dispatcher.watchers import Watchers
-from trackside.domain import stream_commands
+from trackside.domain.commands import stream_commands
+from trackside.domain.commands.react import react as react_to
+from trackside.domain.folding.streams import Streams, dump, load
 from trackside.domain.outcome import Outcome
-from trackside.domain.outgoing import answer_of, effect_is_read
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react as react_to
-from trackside.domain.streams import Streams, dump, load
+from trackside.domain.streams.outgoing import answer_of, effect_is_read
 
 OTHER = "digits-2"
 EVENTS = "trackside.events"

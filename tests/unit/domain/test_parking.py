@@ -16,13 +16,13 @@ from tests.unit.domain.given import (
     suggested,
 )
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import RULES, CommandAccepted, CommandRefused
-from trackside.contracts.message import Event
-from trackside.contracts.parking import RecordSkipped, SkipRecord, UnknownRecord
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandRefused
+from trackside.contracts.streams.parking import RecordSkipped, SkipRecord, UnknownRecord
+from trackside.domain.commands.react import react
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
-from trackside.domain.stream import told as why
-from trackside.domain.streams import Streams, dump, load, pack
+from trackside.domain.streams.stream import told as why
 
 NEW = UnknownRecord(unknown_type="trackside.trial-cloned.v1")
 APPLIED, OVERTAKEN, PARKED = Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.PARKED

@@ -10,12 +10,12 @@ from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.suggestions import suggestion
-from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
-from trackside.contracts.resources import KeepCheckpoints
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
-from trackside.domain.streams import load, pack
-from trackside.domain.task import SavedCheckpoint
-from trackside.domain.task_artifacts import MAX_OFFERED, kept, offered
+from trackside.contracts.tasks.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
+from trackside.contracts.tasks.resources import KeepCheckpoints
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.folding.streams import load, pack
+from trackside.domain.tasks.task import SavedCheckpoint
+from trackside.domain.tasks.task_artifacts import MAX_OFFERED, kept, offered
 
 
 def digest(step: int) -> str:

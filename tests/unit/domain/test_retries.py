@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.domain import given
-from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.resources import Retry, RetryPolicy
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     Reservation,
@@ -15,10 +15,10 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TimeLimitReached,
 )
-from trackside.domain import retries
 from trackside.domain.outcome import Outcome
-from trackside.domain.reservation_growth import raised
-from trackside.domain.task import Attempt, TaskState
+from trackside.domain.tasks import retries
+from trackside.domain.tasks.retries import raised
+from trackside.domain.tasks.task import Attempt, TaskState
 
 END = AttemptEnd
 

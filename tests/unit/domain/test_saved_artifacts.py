@@ -4,17 +4,17 @@ from typing import Any
 
 from tests.unit.domain.given import ended, over, task_active, token
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.artifacts import (
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.artifacts import (
     MAX_METADATA_BYTES,
     ArtifactSaved,
     ArtifactsForgotten,
     ForgetArtifacts,
 )
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
+from trackside.domain.folding.task_commands import decide
 from trackside.domain.outcome import Outcome
-from trackside.domain.task_artifacts import KEPT_METADATA, newest_model
-from trackside.domain.task_commands import decide
+from trackside.domain.tasks.task_artifacts import KEPT_METADATA, newest_model
 
 DIGEST = "ab" * 32
 OTHER = "cd" * 32

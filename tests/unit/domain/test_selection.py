@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trackside.domain.display.selection import BadSelectionError, Selection, SortKey, selected
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 KEYS = {"value": SortKey(lambda row: row["value"]), "took": SortKey(lambda row: row["took"], descending=True)}
 STATUSES = ("DONE", "FAILED")

@@ -18,20 +18,20 @@ from tests.unit.domain.given import (
     task_id,
     token,
 )
-from trackside.contracts.instructions import (
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.instructions import (
     InstructionAcknowledged,
     InstructionGiven,
     InstructTask,
     TaskReady,
 )
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
-from trackside.domain import task_commands
-from trackside.domain.retries import KEPT_ATTEMPTS
-from trackside.domain.stream import shrink
-from trackside.domain.streams import dump, load
-from trackside.domain.task import TaskState
-from trackside.domain.task_instructions import is_unacknowledged
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
+from trackside.domain.folding import task_commands
+from trackside.domain.folding.streams import dump, load
+from trackside.domain.streams.stream import shrink
+from trackside.domain.tasks.retries import KEPT_ATTEMPTS
+from trackside.domain.tasks.task import TaskState
+from trackside.domain.tasks.task_instructions import is_unacknowledged
 
 
 def ready(number: int = 1, **which: Any) -> TaskReady:

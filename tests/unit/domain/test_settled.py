@@ -24,12 +24,12 @@ from tests.unit.domain.test_task_reuse import asked, going_on, taken, within
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import GroupEnded, StopTasks
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Message
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.lookup import NO_LOOKUP
-from trackside.domain.stream import shrink
-from trackside.domain.streams import load, pack
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.folding.lookup import NO_LOOKUP
+from trackside.domain.folding.streams import load, pack
+from trackside.domain.streams.stream import shrink
 
 
 def one_ended(is_newest: bool = False) -> Told:

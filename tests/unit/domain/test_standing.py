@@ -3,10 +3,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.domain.test_forgetting import ended_search
-from trackside.contracts.message import Record
-from trackside.contracts.standing import Standing
-from trackside.domain.outcome import Outcome
-from trackside.domain.standing import no_effect, standing_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.standing import Standing
+from trackside.domain.outcome import Outcome, no_effect, standing_of
 
 
 @pytest.fixture

@@ -30,16 +30,16 @@ from tests.unit.domain.given import (
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, SearchStopRequested
-from trackside.contracts.commands import RULES, CommandRefused, Source
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import SchedulerHeartbeat, WorkerLost
-from trackside.contracts.message import Envelope, Message
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain import command
+from trackside.contracts.envelope.message import Envelope, Message
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.fleet.fleet import SchedulerHeartbeat, WorkerLost
+from trackside.contracts.streams.commands import RULES, CommandRefused, Source
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import shrink
-from trackside.domain.streams import Streams, dump, load, pack
+from trackside.domain.streams import command
+from trackside.domain.streams.stream import shrink
 
 ROLES = ("dispatcher", "scheduler", "worker", "replay", "")
 

@@ -23,8 +23,8 @@ from tests.unit.domain.given import (
     task_queued,
     token,
 )
-from trackside.contracts.resources import Needs, Retry, RetryPolicy
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.resources import Needs, Retry, RetryPolicy
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskError,
@@ -32,9 +32,9 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStopRequested,
 )
+from trackside.domain.folding.streams import dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import dump
-from trackside.domain.task import TaskState
+from trackside.domain.tasks.task import TaskState
 
 
 def refused(**which: Any) -> TaskRefused:

@@ -23,12 +23,12 @@ from tests.unit.domain.given import (
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, SearchEnded, SearchStatus, TrialSuggested
-from trackside.contracts import tasks
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.domain.streams import dump, load, pack
-from trackside.domain.task import TaskState
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks import tasks
+from trackside.contracts.tasks.resources import Retry, RetryPolicy
+from trackside.domain.folding.streams import dump, load, pack
+from trackside.domain.tasks.task import TaskState
 
 
 def asked(request: int = 1, **which: Any) -> tasks.ParametersRequested:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.listing import Listed
 from trackside.domain.display.view import LAST_ATTEMPTS, TASKS, Progress, View
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
-from trackside.domain.task import Task
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 STARTED = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -2,8 +2,8 @@ import shlex
 
 import pytest
 
-from trackside.contracts.topics import Topics
-from trackside.eventlog.acls import Acl, AclReport, commands_of, compare, installation_acls
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.acls import Acl, AclReport, commands_of, compare, installation_acls
 
 TOPICS = Topics()
 ACLS = installation_acls(TOPICS, ["gpu-1"])

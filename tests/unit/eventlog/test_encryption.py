@@ -4,17 +4,17 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.encryption import DATA_KEY, PUBLIC_KEY, EncryptedRecord
-from trackside.contracts.examples import EXAMPLES
-from trackside.contracts.message import Message
-from trackside.eventlog import encryption
-from trackside.eventlog.decision_signer import new_signer
-from trackside.eventlog.decode import decode
-from trackside.eventlog.encryption import Decryption, new_key_pair
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.trust.encryption import DATA_KEY, PUBLIC_KEY, EncryptedRecord
+from trackside.contracts.wire.examples import EXAMPLES
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.keys import encryption
+from trackside.eventlog.keys.decision_signer import new_signer
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.encryption import Decryption, new_key_pair
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 EVENT = EXAMPLES[CommandReceived.wire_type()]
 WRITER = RecordWriter("dispatcher", "1")

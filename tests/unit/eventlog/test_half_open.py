@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from trackside.eventlog import kafka
 from trackside.eventlog.errors import PreflightError, TransientError
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka import kafka_log as kafka
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 
 VERSIONS = (3, 18)
 """The requests that this broker knows: one for the topics, and the one that asks for this list."""

@@ -1,6 +1,6 @@
 import asyncio
 
-from trackside.eventlog.inbox import Inbox
+from trackside.eventlog.reactor.inbox import Inbox
 
 
 async def test_who_takes_waits_for_the_first_item_and_gets_all_that_is_there_in_its_order() -> None:

@@ -3,17 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from trackside.contracts.fleet import LogBegun
-from trackside.contracts.topics import Topics
-from trackside.domain.fleet import Fleet, evolve
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import LogBegun
+from trackside.domain.fleet.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
-from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import AnotherLogError
-from trackside.eventlog.key_folder import SETUP, WORKER
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.key_folder import SETUP, WORKER
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.log_id import STREAM, begin_log, claim_folder, cluster_in, id_in_log, log_name
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics()
 

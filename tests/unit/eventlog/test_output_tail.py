@@ -6,10 +6,10 @@ import pytest
 
 from tests.unit.cli.given import TASK, TaskStream
 from tests.unit.domain.given import FIRST_MS
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog import output_tail
+from trackside.contracts.envelope.topics import Topics, partition_of
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.output_tail import (
+from trackside.eventlog.output import output_tail
+from trackside.eventlog.output.output_tail import (
     OutputItem,
     OutputQuery,
     OutputTail,
@@ -17,7 +17,7 @@ from trackside.eventlog.output_tail import (
     read_tail,
     stream_output,
 )
-from trackside.eventlog.task_output import OutputGap, OutputLine
+from trackside.eventlog.output.task_output import OutputGap, OutputLine
 
 TOPICS = Topics()
 LOGS = TOPICS.logs.name

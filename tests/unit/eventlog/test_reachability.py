@@ -7,10 +7,10 @@ from aiokafka.errors import KafkaConnectionError
 
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import error_text
-from trackside.eventlog.kafka_probe import ask_kafka
+from trackside.eventlog.kafka.kafka_probe import ask_kafka
 from trackside.eventlog.reachability import WITHIN_S, say_until_it_answers
-from trackside.projections.dsn import address_of
-from trackside.projections.reachability import say_until_postgres_answers
+from trackside.projections.database.dsn import address_of
+from trackside.projections.database.reachability import say_until_postgres_answers
 
 CLOSED = "127.0.0.1:1"
 

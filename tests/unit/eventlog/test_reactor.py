@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from trackside.aggregates.search.messages import SearchExhausted
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.eventlog import reactor as reactor_module
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.decider import Decision, Facts
-from trackside.eventlog.decision_spans import Description
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.reactor import reactor as reactor_module
+from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.decision_spans import Description
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.telemetry import context
 from trackside.telemetry.context import Span
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from trackside.contracts.topics import Topic, Topics
-from trackside.eventlog import retry, serving
+from trackside.contracts.envelope.topics import Topic, Topics
+from trackside.eventlog import retry
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.recovery import Recovered, recover
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_end, from_start, wait_for_topics
+from trackside.eventlog.reactor import serving
+from trackside.eventlog.reactor.recovery import Recovered, recover
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_end, from_start, wait_for_topics
 
 TOPIC = Topics(event_partitions=2).events
 

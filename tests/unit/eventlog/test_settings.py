@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic_settings import BaseSettings
 
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.embedded.certificates import issue, new_authority
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka_security import TokenCommand, TokenCommandError, client_options
-from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
-from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.eventlog.kafka.kafka_security import TokenCommand, TokenCommandError, client_options
+from trackside.eventlog.settings.kafka_settings import KafkaSettings, kafka_settings
+from trackside.eventlog.settings.settings import StackSettings, read_settings
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.worker.settings import WorkerSettings
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.small_disk import small_disk
-from trackside.eventlog.spill import SpillStore
+from trackside.eventlog.reactor.spill import SpillStore
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,7 +32,7 @@ def test_it_holds_what_a_dict_holds(steps: list[tuple[str, bytes | None]]) -> No
 FILLED = """
 import pathlib, random, sys
 from tests.small_disk import SmallDisk
-from trackside.eventlog.spill import SpillStore
+from trackside.eventlog.reactor.spill import SpillStore
 
 disk, store, expected = SmallDisk(pathlib.Path(sys.argv[1])), SpillStore(), {}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.eventlog.stuck_decisions import StuckDecisions
+from trackside.eventlog.reactor.stuck_decisions import StuckDecisions
 
 COUNTS = "dispatcher-1.stuck.json"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.source import ROOT
-from trackside.eventlog.variables import KNOWN, SETTINGS, unknown_variables
+from trackside.eventlog.settings.variables import KNOWN, SETTINGS, unknown_variables
 
 RUN_COMMAND = "from trackside.cli.app import main; main()"
 _NAME = re.compile(r"\bTRACKSIDE_[A-Z][A-Z_]*[A-Z]\b")
@@ -28,7 +28,9 @@ def test_a_misspelt_variable_is_named_with_the_nearest_and_no_other_is() -> None
 def test_the_settings_are_those_of_all_services() -> None:
     page = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
     documented = set(re.findall(r"^\| `(TRACKSIDE_\w+)`", page, re.MULTILINE))
-    assert documented == SETTINGS, "eventlog/variables.py lists the fields of all classes of settings"
+    assert documented == SETTINGS, (
+        "eventlog/settings/variables.py lists the fields of all classes of settings"
+    )
 
 
 def test_every_variable_in_the_code_is_known() -> None:

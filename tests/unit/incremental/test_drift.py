@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.incremental.given import WatchedFile
 from trackside.aggregates.dataset.messages import DatasetFormat, DriftSpec
-from trackside.contracts import plugins
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.fleet import plugins
 from trackside.incremental import drift
 from trackside.incremental.drift import DriftColumns, detectors, find_detector, measure_drift
 from trackside.incremental.drift_window import DriftWindow, numbers_of_sample

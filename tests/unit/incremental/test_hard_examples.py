@@ -15,7 +15,7 @@ import numpy
 import pytest
 
 from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS
-from trackside.contracts import plugins
+from trackside.contracts.fleet import plugins
 from trackside.incremental import hard_examples, miners
 from trackside.incremental.miners import find_miner
 from trackside.incremental.serving_messages import AppendTarget

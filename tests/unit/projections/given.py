@@ -14,19 +14,20 @@ from tests.unit.projections.given_services import served_batch
 from tests.unit.projections.published_commands import with_publication
 from trackside.aggregates.search import messages
 from trackside.aggregates.search.space import Space
-from trackside.contracts import examples, tasks
-from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.draining import DeviceDrained, DeviceResumed
-from trackside.contracts.fleet import WorkerJoined, WorkerLost
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.message import Event, Message
-from trackside.contracts.parts import Part
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.ids import trial_task_id
+from trackside.contracts.envelope.message import Event, Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.draining import DeviceDrained, DeviceResumed
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.streams.labels import StreamAnnotated
+from trackside.contracts.tasks import tasks
+from trackside.contracts.tasks.artifacts import ArtifactSaved, ArtifactsForgotten
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.contracts.wire import examples
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 DISPATCHER, SCHEDULER, WORKER = (RecordWriter(role, "1") for role in ("dispatcher", "scheduler", "worker"))
 SPACE: Space = messages.SearchSpec.model_validate_json(

@@ -13,13 +13,13 @@ from trackside.aggregates.batch.messages import (
     needs_of,
     task_name,
 )
-from trackside.contracts import tasks
-from trackside.contracts.commands import CommandAccepted, CommandReceived, Source
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Json, Message
-from trackside.contracts.parts import Part
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Json, Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, Source
+from trackside.contracts.tasks import tasks
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 Decision = list[Outgoing]
 WRITERS = {role: RecordWriter(role, "1") for role in ("dispatcher", "scheduler", "worker")}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.unit.projections.given_batches import BatchWriter, Decision
 from trackside.aggregates.batch.messages import BatchSpec
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 
 NAMES = ("up", "down", "new")
 TASKS = [{"name": name, "task_type": "serve", "resources": {"devices": 0}} for name in NAMES]

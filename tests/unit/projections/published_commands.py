@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.ingress import digest_of
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.wire.ingress import digest_of
 from trackside.eventlog.log import Log, Outgoing
 
 Identity = tuple[str, str, int]

@@ -4,7 +4,7 @@ import asyncio
 import gc
 from typing import Any
 
-from trackside.projections.postgres import connect
+from trackside.projections.database.postgres import connect
 
 
 async def iterations(number: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.projections.decimal_sums import DIGITS, decimal_sums
+from trackside.projections.tables.decimal_sums import DIGITS, decimal_sums
 
 EXACT = Context(prec=1_000)
 HALVES = st.integers(10 ** (DIGITS - 1), 10**DIGITS).map(lambda digits: digits + 0.5)

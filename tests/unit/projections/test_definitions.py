@@ -11,12 +11,12 @@ from types import NoneType
 import pytest
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.streams import state_adapter
-from trackside.projections.definitions import definitions
-from trackside.projections.migrate import migrations
-from trackside.projections.owners import OWNERS
-from trackside.projections.postgres import sql
-from trackside.projections.snapshots import STATE_SHAPE, fold_name
+from trackside.domain.folding.streams import state_adapter
+from trackside.projections.database.postgres import sql
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.definitions import definitions
+from trackside.projections.writing.migrate import migrations
+from trackside.projections.writing.snapshots import STATE_SHAPE, fold_name
 
 DEFINED = {("dispatcher", 24): "967f349915135b4a", ("scheduler", 21): "8b122a22bc6fb911"}
 MIGRATED = (
@@ -74,5 +74,5 @@ def test_the_name_of_the_fold_has_the_digest_of_the_schema_of_all_states() -> No
     roots = [NoneType, *(aggregate.state for aggregate in AGGREGATES.types)]
     schemas = [state_adapter(root).json_schema() for root in roots]
     shape = sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:12]
-    assert shape == STATE_SHAPE, f"set STATE_SHAPE of trackside.projections.snapshots to {shape}"
+    assert shape == STATE_SHAPE, f"set STATE_SHAPE of trackside.projections.writing.snapshots to {shape}"
     assert fold_name().endswith(f".{shape}")

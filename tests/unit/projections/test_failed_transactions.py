@@ -1,6 +1,6 @@
 from prometheus_client import REGISTRY
 
-from trackside.projections.failed_transactions import count_failures
+from trackside.projections.database.failed_transactions import count_failures
 
 
 def count() -> float:

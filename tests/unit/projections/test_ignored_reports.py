@@ -4,10 +4,10 @@ import pytest
 
 from tests.unit.domain import given
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
 from trackside.domain.outcome import Outcome
-from trackside.projections.ignored_reports import IgnoredReportRows, ignored_reason
+from trackside.projections.tables.ignored_reports import IgnoredReportRows, ignored_reason
 
 
 def why(told: given.Told, event: Message, role: str = "") -> str | None:

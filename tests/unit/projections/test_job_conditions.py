@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.contracts.refusals import JOB_SEARCH_CODES
+from trackside.contracts.envelope.refusals import JOB_SEARCH_CODES
 from trackside.projections.job_search import expressions, parsing
 from trackside.projections.job_search.fields import shown_name
 from trackside.projections.job_search.pages import SortOrder, page_statement

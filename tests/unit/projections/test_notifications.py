@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from trackside.projections.notifications import (
+from trackside.projections.database.notifications import (
     MAX_BYTES,
     MAX_STREAMS_WAITING,
     Changes,

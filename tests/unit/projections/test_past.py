@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from tests.polling import poll_until
 from tests.stack import SEED_VARIABLE
 from tests.unit.replay.given import TOPICS, empty, small_log
-from trackside.contracts.topics import partition_of
-from trackside.domain.streams import dump
+from trackside.contracts.envelope.topics import partition_of
+from trackside.domain.folding.streams import dump
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.past import chain

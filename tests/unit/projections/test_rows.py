@@ -11,26 +11,26 @@ from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.projections.given import write_small_history
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.draining import DeviceDrained
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Event, Record
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.topics import Topics
-from trackside.domain.cells import BIGINT_MAX, bigints, json_text, without_nul
-from trackside.domain.draining import DrainedDevice
-from trackside.domain.fleet import Fleet, Worker
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.draining import DeviceDrained
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.domain.fleet.fleet import Fleet, Worker
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.domain.table import RowKey, RowValues, Table
-from trackside.eventlog.decode import decode
+from trackside.domain.rows.cells import BIGINT_MAX, bigints, json_text, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.draining import DrainedDevice
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.draining import DrainedDeviceRows
-from trackside.projections.fleet import DeviceRows
-from trackside.projections.metrics import rows_of, series_id
-from trackside.projections.owners import OWNERS, SCHEDULER
-from trackside.projections.pending import PendingChanges
-from trackside.projections.row_changes import RowChanges
+from trackside.projections.tables.draining import DrainedDeviceRows
+from trackside.projections.tables.fleet import DeviceRows
+from trackside.projections.tables.metrics import rows_of, series_id
+from trackside.projections.tables.owners import OWNERS, SCHEDULER
+from trackside.projections.writing.pending import PendingChanges
+from trackside.projections.writing.row_changes import RowChanges
 
 TOPICS = Topics(event_partitions=3)
 OF_STREAMS = [projection for owner in OWNERS.values() for projection in owner.of_streams]

@@ -20,22 +20,22 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import TRIAL, StopTrial
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.message import Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.lookup import NO_LOOKUP
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
-from trackside.domain.retries import KEPT_ATTEMPTS
-from trackside.domain.stream import Stream, forget_settled
-from trackside.domain.streams import Streams, dump, load, pack
-from trackside.domain.table import RowKey, RowValues, settled_keys
-from trackside.projections.ignored_reports import ignored_reason
-from trackside.projections.owners import OWNERS, Owner
-from trackside.projections.row_changes import RowChanges
+from trackside.domain.rows.table import RowKey, RowValues, settled_keys
+from trackside.domain.streams.stream import Stream, forget_settled
+from trackside.domain.tasks.retries import KEPT_ATTEMPTS
+from trackside.projections.tables.ignored_reports import ignored_reason
+from trackside.projections.tables.owners import OWNERS, Owner
+from trackside.projections.writing.row_changes import RowChanges
 
 OF_ALL_STREAMS = tuple(each for owner in OWNERS.values() for each in owner.of_all_streams)
 OF_IGNORED = tuple(each for owner in OWNERS.values() for each in owner.of_ignored)

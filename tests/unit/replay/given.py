@@ -6,9 +6,9 @@ from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.test_saved_artifacts import saved
 from tests.unit.projections.given import Decision, write_small_history
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
-from trackside.contracts.message import Message, Record
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactSaved
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 

@@ -17,11 +17,11 @@ from tests.unit.domain.given import (
     task_active,
 )
 from tests.unit.replay.given import TOPICS
-from trackside.contracts.commands import CommandAccepted, Source
-from trackside.contracts.message import Message, Record
-from trackside.contracts.parking import RecordSkipped, SkipRecord, UnknownRecord
-from trackside.contracts.tasks import TaskStatus
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandAccepted, Source
+from trackside.contracts.streams.parking import RecordSkipped, SkipRecord, UnknownRecord
+from trackside.contracts.tasks.tasks import TaskStatus
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 

@@ -6,8 +6,8 @@ from tests.unit.aggregates.run.given import RunLog, step
 from tests.unit.domain.given import STREAM
 from tests.unit.replay.given import Clock, name_causes, outgoing
 from trackside.aggregates.run.messages import StartPipelineRun
-from trackside.contracts.message import Event, Json, Message
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Event, Json, Message
+from trackside.contracts.envelope.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.memory import MemoryLog

@@ -14,7 +14,7 @@ from trackside.artifacts.blobs import blob_path
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing, StoreMissing
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactsForgotten
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import DamagedFileError, ReplayError, UnknownStreamError

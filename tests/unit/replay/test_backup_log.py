@@ -6,11 +6,11 @@ import pytest
 
 from tests.unit.eventlog.test_encryption import EVENT, Keys
 from tests.unit.replay.given import TOPICS
-from trackside.eventlog.encryption import new_key_pair
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
+from trackside.eventlog.keys.encryption import new_key_pair
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log, Outgoing, TopicPartition
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.transfer.backup import add_to_backup, topics_of_backup
 from trackside.replay.transfer.backup_files import read_manifest, write_manifest
 from trackside.replay.transfer.backup_log import BackupLog

@@ -8,13 +8,13 @@ import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest
 from tests.unit.replay.given import outgoing
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Envelope, Json, Record
-from trackside.contracts.tasks import AttemptAdopted, TaskAccepted
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Envelope, Json, Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.tasks.tasks import AttemptAdopted, TaskAccepted
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.causality.bill_of_materials import BillReader, bill_of_materials
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError

@@ -10,16 +10,16 @@ from tests.unit.replay.given import ELSEWHERE, TOPICS, Clock
 from tests.unit.signing.forged_log import FORGED, ForgedLog, forged_log
 from tests.unit.signing.given import received
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
-from trackside.contracts.topics import partition_of
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import partition_of
+from trackside.domain.folding.fold import fold
+from trackside.domain.folding.streams import Streams, dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams, dump
-from trackside.eventlog.decode import decode
-from trackside.eventlog.installation_keys import KeyChanges, change_keys
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.installation_keys import KeyChanges, change_keys
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.store import FolderPastStore
 from trackside.projections.past.writer import write_past

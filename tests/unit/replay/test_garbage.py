@@ -12,12 +12,12 @@ from tests.unit.replay.given import after, blob_of, of
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
-from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactsForgotten
+from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
 from trackside.eventlog.clock import now_ms
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.garbage.collect import AnotherStoreError, GarbagePlan, delete, plan
 from trackside.replay.garbage.holders import Holders
 from trackside.replay.garbage.scan import HolderScan

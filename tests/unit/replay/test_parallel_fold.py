@@ -1,7 +1,7 @@
 from functools import partial
 
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.rebuild.parallel_fold import FoldRange, ProcessPool, balance_partitions
 
 OPEN = partial(KafkaLog, "127.0.0.1:1", client_id="test")

@@ -16,24 +16,24 @@ from tests.unit.domain.given import STREAM
 from tests.unit.replay.given import TOPICS
 from tests.unit.replay.parked_log import EVENTS, PARTITION, long_log
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.dispatcher.service import Dispatcher
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream, shrink
 from trackside.eventlog.errors import OffsetGoneError
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
-from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_start
 from trackside.eventlog.released_streams import follow_released, read_again
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_start
-from trackside.projections.owners import OWNERS
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.store import FolderPastStore
 from trackside.projections.past.writer import write_past
-from trackside.projections.projection_state import ProjectionState
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.projection_state import ProjectionState
 from trackside.replay.find_stream import find_stream
 from trackside.replay.garbage.scan import HolderScan
 from trackside.replay.history.point_in_time import NOW, PointInTime

@@ -12,7 +12,7 @@ from trackside.aggregates.run.messages import AbortStep
 from trackside.aggregates.search.messages import SearchStarted
 from trackside.cli.commands.replay.show import change_lines, show_past
 from trackside.cli.commands.replay.why import drawn, origins_of
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.why import Why, why
 from trackside.replay.find_stream import find_stream

@@ -12,10 +12,10 @@ from tests.unit.projections.given_batches import eventful_batch
 from tests.unit.replay.given import FIRST_MS, TOPICS, empty, events_of, log_of, small_log, write
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import TaskRefused
-from trackside.domain.streams import Streams, dump
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import TaskRefused
+from trackside.domain.folding.streams import Streams, dump
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history import recorded_stream, state_cache

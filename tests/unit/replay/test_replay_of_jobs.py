@@ -6,9 +6,9 @@ import pytest
 from tests.unit.aggregates.rounds.given import JOB, JobLog
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands.replay.why import SHOWN_CAUSES, TEXT_AT, drawn
-from trackside.domain.causality import StreamSubject
-from trackside.domain.fold import fold
-from trackside.domain.stream import Stream
+from trackside.domain.folding.fold import fold
+from trackside.domain.streams.causality import StreamSubject
+from trackside.domain.streams.stream import Stream
 from trackside.replay.causality.causes import Causes
 from trackside.replay.causality.why import Why, explain, named
 from trackside.replay.derive.job_fork import fork_job

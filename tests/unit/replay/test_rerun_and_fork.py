@@ -9,8 +9,8 @@ from trackside.aggregates.search import messages
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands.replay.rerun import show
 from trackside.cli.render import screen
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.tuners.list_tuner import batch_tuner
 from trackside.domain.outcome import Outcome

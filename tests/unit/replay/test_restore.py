@@ -1,7 +1,7 @@
 from itertools import chain
 
 from tests.unit.replay.given import TOPICS
-from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_COMMAND_BYTES
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES, MAX_COMMAND_BYTES
 from trackside.eventlog.log import Entry
 from trackside.replay.transfer.restore import BATCH_RECORDS, batch_limit, batches_of
 

@@ -10,8 +10,8 @@ from tests.unit.replay.recorded_runs import ONE, RecordedRun, finished_chain, re
 from tests.unit.replay.test_transfer import imported, written
 from trackside.aggregates.run.messages import RestartFromStep
 from trackside.aggregates.run.state import Run, run_of
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.derive.fork import parse_changes
 from trackside.replay.derive.run_copy import end_of_step, fork_run, rerun_run

@@ -3,8 +3,8 @@ import json
 from tests.unit.domain import given
 from tests.unit.projections.given_batches import eventful_batch
 from tests.unit.replay.given import TOPICS, after, empty, write
-from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.streams.labels import StreamAnnotated
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.replay.causality.event_text import brief
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from trackside.artifacts.store import Store
-from trackside.contracts import summaries
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE
-from trackside.contracts.message import Message
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks import summaries
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.history.summary_artifacts import read_summary_artifacts
 from trackside.verify.invariants import NEEDS_STORE
 from trackside.verify.log import VerificationReport

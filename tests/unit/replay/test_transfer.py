@@ -25,13 +25,13 @@ from tests.unit.domain.test_task_reuse import going_on
 from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import ELSEWHERE, TOPICS, after, empty, log_of, name_causes
 from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.streams import dump
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.folding.streams import dump
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.snapshots import fold_name
+from trackside.projections.writing.snapshots import fold_name
 from trackside.replay.causality.why import why
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import (

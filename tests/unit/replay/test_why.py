@@ -15,8 +15,8 @@ from tests.unit.domain.given import (
 )
 from tests.unit.replay.given import TOPICS, after, log_of, name_causes
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
-from trackside.contracts.standing import Standing
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.causes import Step

@@ -5,13 +5,13 @@ from typing import Any
 
 from tests.unit.domain.given import STREAM, Told, record_of
 from tests.unit.domain.test_fleet import joined
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
-from trackside.domain import fleet
-from trackside.domain.fleet import Fleet
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLeft, WorkerLost
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Fleet
 from trackside.domain.outcome import Outcome
-from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
-from trackside.scheduler.occupancy import AdmissionLimits
-from trackside.scheduler.placement import PlacementRules
+from trackside.scheduler.hosts.occupancy import AdmissionLimits
+from trackside.scheduler.placing.placement import PlacementRules
+from trackside.scheduler.planning.cluster_state import ClusterState, SchedulingPolicy
 
 GIB = 1024**3
 

@@ -10,21 +10,21 @@ from typing import Any, Literal, TypeVar
 from tests.unit.domain.given import FIRST_MS, received, record_of
 from tests.unit.scheduler.given import GIB, policy
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts import fleet as fleet_events
-from trackside.contracts import tasks
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Event, Record
-from trackside.contracts.resources import Needs, Resources
-from trackside.domain import fleet
-from trackside.domain.fleet import Fleet
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.fleet import fleet as fleet_events
+from trackside.contracts.tasks import tasks
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.resources import Needs, Resources
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Fleet
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 from trackside.scheduler import decide
-from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
-from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
-from trackside.scheduler.device_commands import PendingCommand, pending_commands
-from trackside.scheduler.planner import Planner
+from trackside.scheduler.planning.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
+from trackside.scheduler.planning.cluster_state import ClusterState, SchedulingPolicy
+from trackside.scheduler.planning.planner import Planner
+from trackside.scheduler.sending.device_commands import PendingCommand, pending_commands
 
 Acted = TypeVar("Acted", bound=Action)
 

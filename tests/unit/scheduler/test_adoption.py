@@ -18,15 +18,15 @@ from tests.unit.domain.given import (
 from tests.unit.scheduler.given import fleet_of, worker
 from tests.unit.scheduler.test_decide import lost
 from tests.unit.scheduler.test_service import ServiceHarness
-from trackside.contracts.device_commands import StopTask
-from trackside.contracts.fleet import (
+from trackside.contracts.fleet.fleet import (
     SchedulerHeartbeat,
     WorkerHeartbeat,
     WorkerJoined,
     WorkerLeft,
     WorkerLost,
 )
-from trackside.contracts.tasks import AttemptEnded, TaskStopRequested
+from trackside.contracts.tasks.device_commands import StopTask
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.scheduler.settings import SchedulerSettings
 

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.domain.given import STREAM, Told, assigned, ended, task_active, task_id, task_queued
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.fleet import WorkerLeft, WorkerLost
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TimeLimitReached
-from trackside.domain.fleet import Fleet
+from trackside.contracts.fleet.fleet import WorkerLeft, WorkerLost
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TimeLimitReached
+from trackside.domain.fleet.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.scheduler import decide
 from trackside.scheduler.lease import Leases

@@ -8,13 +8,13 @@ from tests.unit.domain import given
 from tests.unit.domain.test_resume import checkpointed
 from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
-from trackside.contracts.device_commands import NextParameters, RunTask, StopTask
-from trackside.contracts.fleet import RunningPlacement, WorkerLeft
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
-from trackside.domain.fleet import Fleet
-from trackside.scheduler.device_commands import DeviceMessage, commands_for_orphans, pending_commands
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import RunningPlacement, WorkerLeft
+from trackside.contracts.tasks.device_commands import NextParameters, RunTask, StopTask
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
+from trackside.domain.fleet.fleet import Fleet
+from trackside.scheduler.sending.device_commands import DeviceMessage, commands_for_orphans, pending_commands
 
 
 def messages_for(told: given.Told, fleet_state: Fleet) -> list[DeviceMessage]:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.scheduler.given import GIB
 from tests.unit.scheduler.harness import one_worker
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 NO_RETRY = {"retry": dict.fromkeys(("lost", "oom_host", "oom_device"), 0)}
 

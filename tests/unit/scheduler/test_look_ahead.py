@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.device_commands import RecallTask, RunTask
-from trackside.contracts.tasks import TaskStatus
+from trackside.contracts.tasks.device_commands import RecallTask, RunTask
+from trackside.contracts.tasks.tasks import TaskStatus
 
 
 def harness_with(cpus: int = 1, running: int = 1) -> SchedulerHarness:

@@ -2,8 +2,8 @@
 
 from tests.unit.scheduler.given import GIB
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.task import TaskState
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.tasks.task import TaskState
 
 
 def kill_at_limit(

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.fleet import NeighbourUse, WorkerLeft
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.fleet.fleet import NeighbourUse, WorkerLeft
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 UUID = ("GPU-7",)
 

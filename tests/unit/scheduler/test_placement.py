@@ -4,15 +4,15 @@ import pytest
 
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.examples import INPUT
-from trackside.contracts.fleet import CatalogueChanged, DeviceUnhealthy
-from trackside.contracts.tasks import TaskStatus
-from trackside.scheduler.device_state import DeviceState
-from trackside.scheduler.occupancy import HostState
-from trackside.scheduler.placement import PlacementQuery, scan_free
-from trackside.scheduler.requirements import requirements_of
-from trackside.scheduler.wait_reasons import wait_reasons
+from trackside.contracts.fleet.fleet import CatalogueChanged, DeviceUnhealthy
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import TaskStatus
+from trackside.contracts.wire.examples import INPUT
+from trackside.scheduler.hosts.device_state import DeviceState
+from trackside.scheduler.hosts.occupancy import HostState
+from trackside.scheduler.hosts.requirements import requirements_of
+from trackside.scheduler.placing.placement import PlacementQuery, scan_free
+from trackside.scheduler.planning.wait_reasons import wait_reasons
 
 
 def test_t18_two_trains_are_never_started_on_memory_that_only_one_of_them_can_have() -> None:

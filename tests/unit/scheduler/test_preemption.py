@@ -2,8 +2,8 @@
 
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.device_commands import StopTask
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
+from trackside.contracts.tasks.device_commands import StopTask
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
 
 URGENT = {"priority": 9, "preempt": True}
 

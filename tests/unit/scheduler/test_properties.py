@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness
-from trackside.contracts.memory import MAX_BYTES
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.domain.task import Task, TaskState
-from trackside.scheduler.placement import PlacementQuery, scan_free
+from trackside.contracts.envelope.memory import MAX_BYTES
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.scheduler.placing.placement import PlacementQuery, scan_free
 
 pytestmark = pytest.mark.thorough
 

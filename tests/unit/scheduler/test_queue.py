@@ -2,8 +2,8 @@
 
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.tasks import AttemptEnd
-from trackside.scheduler.planner import OVERTAKEN_CHECK_MS
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.scheduler.planning.planner import OVERTAKEN_CHECK_MS
 
 
 def completion_order(harness: SchedulerHarness) -> list[str]:

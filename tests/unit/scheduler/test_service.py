@@ -13,18 +13,18 @@ from tests.unit.domain.given import STREAM, Told, ended, over, record_of, task_a
 from tests.unit.domain.test_services import answered, given, ready
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts import fleet
-from trackside.contracts.device_commands import GiveInstruction, StopTask
-from trackside.contracts.message import Envelope, Event, Message
-from trackside.contracts.tasks import AttemptEnd, TaskAssigned
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Envelope, Event, Message
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet import fleet
+from trackside.contracts.tasks.device_commands import GiveInstruction, StopTask
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskAssigned
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.decider import Facts
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.reactor.decider import Facts
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.device_commands import GiveInstruction, RunTask
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.tasks.device_commands import GiveInstruction, RunTask
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
 from trackside.domain.outcome import Outcome
 
 SERVICE: dict[str, Any] = {"service": {}}

@@ -1,7 +1,7 @@
 import pytest
 
-from trackside.scheduler.occupancy import AdmissionLimits
-from trackside.scheduler.placement import PlacementRules
+from trackside.scheduler.hosts.occupancy import AdmissionLimits
+from trackside.scheduler.placing.placement import PlacementRules
 from trackside.scheduler.settings import SchedulerSettings
 
 

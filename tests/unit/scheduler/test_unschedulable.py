@@ -1,8 +1,8 @@
 """Why tasks wait: those that no worker can run say so, of others the gauge of the queue does."""
 
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.scheduler.hosts import GONE_GRACE_MS
-from trackside.scheduler.wait_reasons import fleet_states, wait_reasons
+from trackside.scheduler.hosts.hosts import GONE_GRACE_MS
+from trackside.scheduler.planning.wait_reasons import fleet_states, wait_reasons
 
 
 def test_bi_30_what_no_device_can_hold_is_said_at_once_with_the_largest_there_is() -> None:

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.unit.replay.given import Clock
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Ping
-from trackside.contracts.message import Message
-from trackside.contracts.standing import Standing
-from trackside.contracts.topics import Topics, partition_of
-from trackside.contracts.trusted_keys import TrustedKey
-from trackside.eventlog.decision_signer import DecisionSigner, new_signer
-from trackside.eventlog.installation_keys import KeyChanges, change_keys, set_up_keys
-from trackside.eventlog.key_folder import KeyFolder
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.envelope.trusted_keys import TrustedKey
+from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Ping
+from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.keys.installation_keys import KeyChanges, change_keys, set_up_keys
+from trackside.eventlog.keys.key_folder import KeyFolder
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.errors import UnansweredError
 from trackside.sdk.publication import Accepted, PublishedCommand

@@ -9,7 +9,7 @@ import pytest
 
 from trackside.compat.clearml import NotSupportedError, PipelineController
 from trackside.compat.clearml.arguments import METHODS, REFUSED_METHODS, Support
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 
 NAMES = json.loads((Path(__file__).parent / "clearml_names.json").read_text("utf-8"))

@@ -15,16 +15,16 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import messages
 from trackside.aggregates.search.space import Choice, Space
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.ingress import Arrival, read_command
-from trackside.contracts.message import Message, Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.streams import Streams
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.wire.ingress import Arrival, read_command
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client, Pipeline, errors
 from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answer_in
 from trackside.sdk.records import answered_by, check_readable

@@ -11,9 +11,9 @@ from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.space import LogUniform
-from trackside.contracts.nni_names import NNI_NAMES
-from trackside.contracts.refusals import Problem
-from trackside.contracts.resources import Retry
+from trackside.contracts.envelope.nni_names import NNI_NAMES
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.resources import Retry
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.search import Search
 from trackside.sdk.specs import parse_spec, read_spec, read_spec_file

@@ -9,16 +9,23 @@ import yaml
 
 from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
 from trackside.aggregates.run.messages import StartPipelineRun
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem
-from trackside.contracts.resources import KeepCheckpoints, Needs, Resources, Retry, RetryPolicy, ServicePolicy
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.resources import (
+    KeepCheckpoints,
+    Needs,
+    Resources,
+    Retry,
+    RetryPolicy,
+    ServicePolicy,
+)
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 from trackside.domain.pipelines.definition import StepSpec, needs_of
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.pipelines import start_command

@@ -7,8 +7,8 @@ import pytest
 
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.instruct import whole_task_id
 from trackside.sdk.model_versions import WantedArtifact

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, Clock
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.installation_keys import set_up_keys
-from trackside.eventlog.key_folder import KeyFolder
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.eventlog.keys.installation_keys import set_up_keys
+from trackside.eventlog.keys.key_folder import KeyFolder
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 

@@ -7,18 +7,18 @@ from typing import Any
 from tests.unit.domain.given import spec
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchStarted
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.keys import KeyRevoked, KeyTrusted, SignatureModeChanged, keys_stream
-from trackside.contracts.message import Message, Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.contracts.trusted_keys import SignatureMode
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.envelope.trusted_keys import SignatureMode
+from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.streams.keys import KeyRevoked, KeyTrusted, SignatureModeChanged, keys_stream
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.eventlog.decision_signer import DecisionSigner, new_signer
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 TOPIC = Topics().events.name
 PARTITIONS = Topics().event_partitions

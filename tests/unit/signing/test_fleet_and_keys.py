@@ -5,15 +5,15 @@ import pytest
 
 from tests.unit.domain.test_fleet import joined
 from tests.unit.signing.given import decoded, trusted
-from trackside.contracts.keys import SignatureModeChanged, keys_stream
-from trackside.contracts.message import Message
-from trackside.contracts.topics import Topics
-from trackside.domain import fleet
-from trackside.domain.fleet import Fleet
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.keys import SignatureModeChanged, keys_stream
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Fleet
 from trackside.domain.outcome import Outcome
-from trackside.eventlog.decision_signer import DecisionSigner, new_signer, pem_of, read_signing_key
+from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer, pem_of, read_signing_key
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
-from trackside.eventlog.record_writer import RecordWriter
 
 FLEET = Topics().fleet.name
 

@@ -6,18 +6,24 @@ import pytest
 
 from tests.unit.signing.given import KEYS, STREAM, TOPIC, SignedPartition, received, requiring
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.encryption import PUBLIC_KEY
-from trackside.contracts.examples import EXAMPLES
-from trackside.contracts.message import Event
-from trackside.contracts.parking import UnknownRecord
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.parking import UnknownRecord
+from trackside.contracts.tasks.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskAccepted,
+    TaskAssigned,
+    TaskSubmitted,
+)
+from trackside.contracts.trust.encryption import PUBLIC_KEY
+from trackside.contracts.wire.examples import EXAMPLES
+from trackside.domain.folding.streams import dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import dump
-from trackside.domain.task_events import KINDS
-from trackside.eventlog.decision_signer import DecisionSigner, new_signer
+from trackside.domain.tasks.task_events import KINDS
+from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 APPLIED, OVERTAKEN, PARKED = Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.PARKED
 WRITTEN = sorted(

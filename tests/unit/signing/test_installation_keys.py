@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from trackside.contracts.topics import Topics
-from trackside.eventlog.installation_keys import (
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.keys.installation_keys import (
     AnotherKeyError,
     KeyChanges,
     change_keys,
     read_trust,
     set_up_keys,
 )
-from trackside.eventlog.key_folder import BadKeyFileError, KeyFolder, read_public_keys, trusted_key
+from trackside.eventlog.keys.key_folder import BadKeyFileError, KeyFolder, read_public_keys, trusted_key
 from trackside.eventlog.memory import MemoryLog
 
 TOPICS = Topics()

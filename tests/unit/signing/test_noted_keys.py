@@ -1,8 +1,8 @@
 from tests.unit.signing.given import STREAM, beginning, decoded, received, requiring
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.streams import Streams, dump
-from trackside.eventlog.decision_signer import new_signer
-from trackside.eventlog.noted_keys import NotedKeys
+from trackside.domain.folding.streams import Streams, dump
+from trackside.eventlog.keys.decision_signer import new_signer
+from trackside.eventlog.keys.noted_keys import NotedKeys
 
 
 def test_a_reader_of_one_stream_folds_it_as_a_service_does() -> None:

@@ -18,18 +18,18 @@ from tests.unit.signing.given import (
     with_header,
 )
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.decision_signing import CHAIN, KEY_ID, SIGNATURE
-from trackside.contracts.keys import KeyRevoked, keys_stream
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import partition_of
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.keys import KeyRevoked, keys_stream
+from trackside.contracts.tasks.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.contracts.trust.decision_signing import CHAIN, KEY_ID, SIGNATURE
+from trackside.domain.folding.fold import fold
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams, dump, load, pack
-from trackside.eventlog.decision_signer import new_signer
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decision_signer import new_signer
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN
 

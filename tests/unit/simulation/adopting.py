@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from trackside.contracts.fleet import WorkerJoined, WorkerLost
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, AttemptEnded, TaskAssigned
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnd, AttemptEnded, TaskAssigned
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode
 from trackside.simulation.config import SimulationConfig, without_faults
 from trackside.simulation.run import Simulation, _SupervisedProcess
 from trackside.simulation.worker_state import Workload

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.simulation.adopting import LONG_TASKS, WorkersKilledOften
-from trackside.contracts.tasks import ParametersTaken, TaskAssigned
+from trackside.contracts.tasks.tasks import ParametersTaken, TaskAssigned
 from trackside.domain.outcome import Outcome
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.simulation import recovery
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.running_scenarios import SCENARIO_TYPES, AskingScenario

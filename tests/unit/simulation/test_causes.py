@@ -17,12 +17,18 @@ from trackside.aggregates.search.messages import (
     SearchPaused,
     SearchResumed,
 )
-from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.message import Event, Message, Record
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskHeld, TaskReleased, TaskStopRequested
-from trackside.domain.stream import Stream
-from trackside.eventlog.decode import decode
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.contracts.envelope.message import Event, Message, Record
+from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.tasks.tasks import (
+    AttemptEnded,
+    MetricReported,
+    TaskHeld,
+    TaskReleased,
+    TaskStopRequested,
+)
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import Simulation
 from trackside.simulation.scenarios import STREAM, StreamScenario

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trackside.aggregates.batch.messages import SubmitTasks
-from trackside.contracts.resources import RetryPolicy
+from trackside.contracts.tasks.resources import RetryPolicy
 from trackside.simulation import scenarios
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
 from trackside.simulation.pipeline_scenario import PipelineScenario
@@ -23,7 +23,7 @@ SWEEPS = 2
 """How often 150 more seeds are drawn."""
 DIGESTS = """
 from trackside.aggregates.batch.messages import SubmitTasks
-from trackside.contracts.resources import RetryPolicy
+from trackside.contracts.tasks.resources import RetryPolicy
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.run import Simulation

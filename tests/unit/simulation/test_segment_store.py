@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.domain.given import Told, adopted, assigned, begun, ended, submitted, suggested, task_queued
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
 from trackside.eventlog.log import Entry
 from trackside.simulation.statistics import TaskTimes, growth_of
 from trackside.simulation.virtual import segment_store

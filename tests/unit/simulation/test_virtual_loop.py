@@ -8,12 +8,12 @@ import pytest
 
 from tests.unit.eventlog.test_reactor import TOPIC, CountingDecider
 from trackside.aggregates.search.messages import SearchExhausted
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.clock import ClockReading, monotonic_s, now_ms, read_forward
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.simulation.virtual.log import NetworkFaults, VirtualLog
 from trackside.simulation.virtual.loop import EPOCH_MS, SimulatedProcess, VirtualLoop
 

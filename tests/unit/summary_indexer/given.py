@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.metrics import Reported, rows_of
-from trackside.projections.positions import OvertakenError
+from trackside.projections.database.positions import OvertakenError
+from trackside.projections.tables.metrics import Reported, rows_of
 from trackside.summary_indexer.store import PositionAdvance
 
 TOPICS = Topics()

@@ -4,10 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from trackside.aggregates.summary.messages import CacheTrainJob, RestoreSummaryJob
-from trackside.contracts.commands import CommandAccepted, CommandReceived, Source
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, Source
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.summary_indexer.detail import commands as module
 from trackside.summary_indexer.detail.commands import CacheCommands
 from trackside.summary_indexer.liveness import index_status

@@ -6,14 +6,14 @@ import pytest
 
 from tests.unit.summary_indexer.given import TOPICS, WRITER, PointsInMemory, batch, entry, outgoing
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.contracts.streams.commands import RecordDeadLettered, Source
 from trackside.eventlog.errors import OffsetGoneError
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.metrics import Reported, rows_of
-from trackside.projections.positions import OvertakenError
-from trackside.projections.postgres import StatementTimeoutError
+from trackside.projections.database.positions import OvertakenError
+from trackside.projections.database.postgres import StatementTimeoutError
+from trackside.projections.tables.metrics import Reported, rows_of
 from trackside.summary_indexer.indexing import GapError, Indexer
 from trackside.summary_indexer.metrics_log import MetricsLog
 from trackside.summary_indexer.store import PositionAdvance

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from trackside.contracts import plugins
-from trackside.projections.postgres import Database
+from trackside.contracts.fleet import plugins
+from trackside.projections.database.postgres import Database
 from trackside.summary_indexer import updaters as module
 from trackside.summary_indexer.updater_failures import LONGEST_PAUSE_S, FailurePauses
 from trackside.summary_indexer.updaters import UpdaterRunner, installed_updaters

@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from tests.otlp_receiver import otlp_receiver
-from trackside.contracts.trace_context import trace_id
+from trackside.contracts.envelope.trace_context import trace_id
 from trackside.telemetry import context, setup
 from trackside.telemetry.logs import configure_logs, logger
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 
 from tests.unit.domain.given import record_of
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Message, Record
+from trackside.contracts.envelope.message import Message, Record
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.domain.streams.stream import Stream
 from trackside.verify.verifier import Fold, Verifier
 
 Found = list[tuple[str, str]]

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from tests.unit.verify.recorded_logs import EVENTS, RecordedLog, stream_partition
 from trackside.aggregates.documents import examples
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import TaskAssigned
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import TaskAssigned
 from trackside.eventlog.log import Entry
 
 _REFERENCE = re.compile(rb"(?<![A-Za-z0-9._/-])([A-Za-z0-9._-]+)@([0-9]+)(?![0-9])")

@@ -10,16 +10,16 @@ import pytest
 
 from tests.unit.verify import advisors, scripted
 from tests.unit.verify.scripted import TOPICS
-from trackside.contracts.fleet import WATCH_DATASET, WorkerJoined, WorkerLeft, WorkerLost
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topic, partition_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topic, partition_of
+from trackside.contracts.fleet.fleet import WATCH_DATASET, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.domain.folding.streams import dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import dump
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.errors import PreflightError
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, TopicPartition
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig, without_faults
 from trackside.simulation.incremental_tasks import TASKS, SimulatedWatcher
 from trackside.simulation.pipeline_scenario import PipelineScenario

@@ -16,15 +16,15 @@ from trackside.aggregates.rounds.messages import ReportHardExamples
 from trackside.aggregates.search import messages as searches
 from trackside.aggregates.summary import messages as summaries
 from trackside.aggregates.summary.messages import directory_job_id
-from trackside.contracts.artifacts import ForgetArtifacts
-from trackside.contracts.draining import DrainDevice, ResumeDevice
-from trackside.contracts.instructions import Instruction
-from trackside.contracts.labels import AnnotateStream
-from trackside.contracts.message import Command, Event, Json, Message
-from trackside.contracts.parts import number_of
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.streams import Streams
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.contracts.envelope.message import Command, Event, Json, Message
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.draining import DrainDevice, ResumeDevice
+from trackside.contracts.streams.labels import AnnotateStream
+from trackside.contracts.tasks.artifacts import ForgetArtifacts
+from trackside.contracts.tasks.instructions import Instruction
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.simulation.files import GrowingFile
 from trackside.simulation.incremental_tasks import SimulatedWatcher
 from trackside.simulation.rounds_scenario import RoundsScenario

@@ -9,9 +9,9 @@ from tests.unit.domain.given import STREAM, Told, search_running, submitted, sug
 from tests.unit.replay.given import name_causes
 from tests.unit.verify.mutants import verified
 from trackside.aggregates.search.messages import SearchStopRequested
-from trackside.contracts.message import Event, Record
-from trackside.contracts.tasks import TaskAssigned, TaskStopRequested
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.tasks import TaskAssigned, TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
 from trackside.verify.verifier import Verifier

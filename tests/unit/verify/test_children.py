@@ -6,8 +6,8 @@ import pytest
 from tests.unit.domain.given import STREAM, received
 from tests.unit.verify import mutants
 from trackside.aggregates.batch.messages import BatchEnded, BatchSpec, BatchStarted, BatchStatus, GroupEnded
-from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
 
 CHILDREN: list[dict[str, Any]] = [{"name": name, "kind": "search", "spec": {}} for name in ("a", "b")]
 BATCH = BatchSpec.model_validate({"groups": [{"children": CHILDREN}], "concurrency": 1})

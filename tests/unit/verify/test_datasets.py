@@ -8,7 +8,7 @@ from tests.unit.domain.given import received
 from tests.unit.domain.plausible_datasets import REGISTERED, submitted
 from tests.unit.verify import mutants
 from trackside.aggregates.dataset.messages import DatasetDeleted, DatasetPaused, DatasetResumed
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
 
 PAUSED, RESUMED = DatasetPaused(command_id="c-7", change=1), DatasetResumed(command_id="c-8", change=2)
 DELETED = DatasetDeleted(command_id="c-9", change=3)

@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.domain.given import record_of
 from tests.unit.verify.test_incarnations import joined
-from trackside.contracts import tasks
-from trackside.contracts.fleet import Device
-from trackside.contracts.message import Envelope, Event, Record
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Envelope, Event, Record
+from trackside.contracts.fleet.fleet import Device
+from trackside.contracts.tasks import tasks
+from trackside.domain.checks.findings import Findings
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationHistory
 

@@ -4,12 +4,12 @@ import pytest
 
 from tests.unit.signing.given import STREAM, SignedPartition, decoded, requiring
 from tests.unit.verify.mutants import verified
-from trackside.contracts.tasks import AttemptEnded
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
-from trackside.eventlog.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 
 W1 = new_signer()
 

@@ -9,11 +9,11 @@ from tests.unit.domain.given import Told, adopted, ended, record_of, report, sta
 from tests.unit.replay.given import after
 from tests.unit.verify import mutants
 from tests.unit.verify.mutants import Found
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
-from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import TaskAccepted, TaskStatus
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Envelope, Event, Record
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskAccepted, TaskStatus
+from trackside.domain.checks.findings import Findings
 from trackside.verify.checks.attempt_ends import check_end
 from trackside.verify.checks.incarnations import IncarnationChecks
 from trackside.verify.checks.task_history import TaskHistory

@@ -16,15 +16,15 @@ from tests.unit.verify import mutants
 from tests.unit.verify.mutants import verified
 from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.aggregates.search import messages
-from trackside.contracts import tasks
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.message import Record
-from trackside.contracts.parts import Part
-from trackside.contracts.topics import Topics
-from trackside.domain.findings import Finding
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandAccepted
+from trackside.contracts.tasks import tasks
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.domain.checks.findings import Finding
 from trackside.domain.outcome import Outcome
-from trackside.domain.task_events import KINDS
+from trackside.domain.tasks.task_events import KINDS
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.invariants import INVARIANTS

@@ -16,9 +16,9 @@ from trackside.aggregates.model.messages import (
     ModelSpec,
     TrainedBy,
 )
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.message import Event
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.domain.checks.findings import Findings
 from trackside.verify.checks.artifacts import ArtifactChecks
 
 BEGUN = ModelRegistered(command_id="c-1", model=ModelSpec())

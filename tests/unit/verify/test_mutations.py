@@ -16,7 +16,7 @@ from tests.unit.verify.mutations import Mutant
 from tests.unit.verify.recorded_logs import FURTHER, LOGS, RecordedLog, Verified, verified
 from tests.unit.verify.unseen import UNSEEN, Reason
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import EVENTS
+from trackside.contracts.wire.codec import EVENTS
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.log import Entry
 

@@ -13,7 +13,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleFired,
     ScheduleSpec,
 )
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
 
 CREATED = ScheduleCreated(command_id="c-5", change=2, name="a", schedule=ScheduleSpec(cron="0 * * * *"))
 FIRED = ScheduleFired(command_id="c-6", name="a", fire=1, run=f"{STREAM}.1")

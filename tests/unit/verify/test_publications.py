@@ -7,13 +7,13 @@ import pytest
 
 from tests.unit.domain.given import record_of
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.commands import CommandReceived, Source
-from trackside.contracts.ingress import digest_of, read_command
-from trackside.contracts.message import Record
-from trackside.contracts.refusals import Problem
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.findings import RecordPosition
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.streams.commands import CommandReceived, Source
+from trackside.contracts.wire.ingress import digest_of, read_command
+from trackside.domain.checks.findings import RecordPosition
 from trackside.verify.checks.publications import UNREADABLE, command_record
 from trackside.verify.verifier import Verifier
 

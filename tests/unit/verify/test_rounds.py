@@ -18,7 +18,7 @@ from trackside.aggregates.rounds.deploy_messages import (
     ModelUpdatePublished,
 )
 from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, SamplesAssigned
-from trackside.contracts.message import Message, Record
+from trackside.contracts.envelope.message import Message, Record
 
 DEPLOY = {"services": [{"name": "api", "task_type": "serve"}], "copy_to": {"url": "/srv/live.safetensors"}}
 OTHER = digest("other")

@@ -17,9 +17,9 @@ from trackside.aggregates.run.step_messages import (
     StepSkipped,
     StepState,
 )
-from trackside.contracts.message import Event
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
 
 OF_RUNS = {"INV-10", "INV-11", "INV-12"}
 

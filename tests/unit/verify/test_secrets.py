@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.secret_samples import NAMED_PLAIN, NAMED_SECRETS, PLAIN, SECRETS
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.checks.secrets import secret_field

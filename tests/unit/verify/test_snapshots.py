@@ -8,12 +8,12 @@ import pytest
 from tests.unit.domain.given import STREAM
 from tests.unit.replay.given import TOPICS
 from tests.unit.replay.parked_log import EVENTS, long_log
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.folding.streams import pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import pack
-from trackside.domain.table import RowValues
-from trackside.projections.snapshots import fold_name
+from trackside.domain.rows.table import RowValues
+from trackside.domain.streams.stream import Stream
+from trackside.projections.writing.snapshots import fold_name
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import NOW
 from trackside.replay.history.recorded_stream import state_at

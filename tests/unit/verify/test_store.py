@@ -11,9 +11,9 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.artifacts.errors import StoreUnreachable
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import ArtifactsForgotten
+from trackside.contracts.tasks.artifacts import ArtifactsForgotten
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
 from trackside.replay.history.held_artifacts import HeldArtifacts
 from trackside.verify.invariants import NEEDS_STORE
 from trackside.verify.log import VerificationReport

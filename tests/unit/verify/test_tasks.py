@@ -22,10 +22,16 @@ from tests.unit.domain.test_services import answered, fail, given, ready
 from tests.unit.replay.given import after
 from tests.unit.verify.mutants import Found, lax, verified
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.artifacts import ArtifactsForgotten
-from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskStatus, TaskStopRequested, TimeLimitReached
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.labels import StreamAnnotated
+from trackside.contracts.tasks.artifacts import ArtifactsForgotten
+from trackside.contracts.tasks.tasks import (
+    AttemptEnd,
+    TaskHeld,
+    TaskStatus,
+    TaskStopRequested,
+    TimeLimitReached,
+)
 from trackside.domain.outcome import Outcome
 
 OTHERS = {"INV-5", "INV-7"}

@@ -14,7 +14,7 @@ from trackside.cli.commands.replay.whatif import WhatIfOptions
 from trackside.cli.commands.replay.whatif_job import TriggerOptions
 from trackside.cli.render.picture_files import picture_form
 from trackside.cli.runtime.failures import BadUsage
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.replay.history.errors import BadScenarioError
 from trackside.whatif.charts.live_models_chart import live_models_picture
 from trackside.whatif.job_comparison import JobComparison, JobGrid, compare_job

@@ -6,15 +6,15 @@ import pytest
 
 from tests.unit.domain.test_fleet import joined
 from tests.unit.signing.given import trusted
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import WorkerLost
-from trackside.contracts.keys import SignatureModeChanged, keys_stream
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.contracts.topics import Topics
-from trackside.eventlog.decision_signer import DecisionSigner, new_signer
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import WorkerLost
+from trackside.contracts.streams.keys import SignatureModeChanged, keys_stream
+from trackside.contracts.tasks.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
+from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.own_membership import OwnMembership
 from trackside.worker.placements.fencing import REMEMBERED_ANSWERS, CommandAction, FencingTable, Refusal
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from tests.unit.worker.test_ledger import GIB, claim, ledger, put
-from trackside.contracts.fleet import DeviceReading
+from trackside.contracts.fleet.fleet import DeviceReading
 from trackside.telemetry import metrics
 from trackside.worker.gauges import DeviceUse, Gauges, device_uses
 from trackside.worker.host.devices import cpu_devices, gpu_devices

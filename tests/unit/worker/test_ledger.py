@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trackside.contracts.fleet import Device
+from trackside.contracts.fleet.fleet import Device
 from trackside.worker.host.neighbours import Neighbour, NeighbourTask
 from trackside.worker.placements import sharing
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, Allocation, Claim, Ledger, Stage

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.worker.test_usage import host
-from trackside.contracts.resources import MemoryLimit
+from trackside.contracts.tasks.resources import MemoryLimit
 from trackside.worker.attempts.cgroups import CgroupMemory
 from trackside.worker.attempts.memory_at_end import memory_at_end
 from trackside.worker.attempts.memory_cap import MemoryCap, memory_cap

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.secret_samples import PLAIN, SECRETS
-from trackside.contracts.redaction import REDACTED, looks_secret
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.envelope.redaction import REDACTED, looks_secret
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd
 from trackside.worker.attempts.memory_cap import MemoryCap
 from trackside.worker.attempts.outcome import determine_ending, recovered_ending

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.contracts.summaries import MAX_TAGS, SummaryItemsReported
+from trackside.contracts.tasks.summaries import MAX_TAGS, SummaryItemsReported
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.summary_indexer.validation import decode_summaries
 from trackside.summary_indexer.watching.records import TagLimit
 from trackside.worker.output_text import MAX_TAG_CHARACTERS, tag_text

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from trackside.contracts.fleet import Device
+from trackside.contracts.fleet.fleet import Device
 from trackside.worker.attempts.forkserver_connection import ForkserverConnection, TaskProcess
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.forkserver_messages import SignalProcess

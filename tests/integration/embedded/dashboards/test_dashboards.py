@@ -24,8 +24,8 @@ from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.folder import ProcessStatus, read_status
 from trackside.embedded.live_status import current_status
 from trackside.embedded.postgres.server import remove_data
-from trackside.projections.postgres import connect
-from trackside.projections.reader_login import LoginRefusedError, ensure_login
+from trackside.projections.database.postgres import connect
+from trackside.projections.database.reader_login import LoginRefusedError, ensure_login
 
 pytestmark = pytest.mark.timeout(600)
 

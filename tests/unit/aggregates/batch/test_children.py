@@ -14,17 +14,17 @@ from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import messages
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain import stream_commands
-from trackside.domain.child import REFUSED
-from trackside.domain.command import REMEMBERED
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.commands import stream_commands
+from trackside.domain.folding.streams import dump, load
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import dump, load
+from trackside.domain.streams.child import REFUSED
+from trackside.domain.streams.command import REMEMBERED
+from trackside.domain.streams.stream import Stream, shrink
 
 SUBMIT, STOP = SubmitTasks.wire_type(), StopTasks.wire_type()
 CHILD = f"{STREAM}.1.lr"

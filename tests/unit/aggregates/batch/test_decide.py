@@ -21,12 +21,12 @@ from tests.unit.domain.given import STREAM, Told, search_running
 from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.decide import MOST_TASKS
 from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.message import Event, Json
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.task import Task, TaskState
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.tasks.task import Task, TaskState
 
 SUBMIT, STOP = messages.SubmitTasks.wire_type(), messages.StopTasks.wire_type()
 

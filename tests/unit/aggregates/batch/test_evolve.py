@@ -5,13 +5,13 @@ from typing import Any
 from tests.unit.aggregates.batch.test_decide import batch
 from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
 from trackside.aggregates.batch import messages
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Message
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.folding.streams import dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import shrink
-from trackside.domain.streams import dump
+from trackside.domain.streams.stream import shrink
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 

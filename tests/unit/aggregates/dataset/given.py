@@ -12,12 +12,12 @@ from trackside.aggregates.dataset.messages import (
     RegisterDataset,
 )
 from trackside.aggregates.dataset.state import Dataset, dataset_of
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
-from trackside.contracts.message import Command, Event, Json
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.contracts.envelope.message import Command, Event, Json
+from trackside.contracts.streams.commands import CommandAccepted
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 
 HAS_BUCKET = replace(CAPABILITIES, credentials=frozenset({"bucket"}))
 BODY: Json = {"url": "/data/digits.txt"}

@@ -10,12 +10,12 @@ from tests.unit.aggregates.pipeline.given import ask
 from tests.unit.domain.given import Told, search_running
 from trackside.aggregates.dataset import messages
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.fleet import WATCH_DATASET
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Command, Json
-from trackside.contracts.resources import ServicePolicy
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.fleet.fleet import WATCH_DATASET
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.resources import ServicePolicy
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.folding.lookup import NO_LOOKUP
 
 DRIFT: Json = {"detector": "ks", "parameters": {"combine": "max"}, "reference": 50, "columns": ["x"]}
 

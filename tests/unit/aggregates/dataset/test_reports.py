@@ -9,9 +9,9 @@ import pytest
 from tests.unit.aggregates.dataset.given import DatasetLog, digest, end_of, stopped_with, watched
 from tests.unit.aggregates.given import the
 from trackside.aggregates.dataset import messages
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
 
 ODD: list[Any] = [None, True, 0, -1, 2**70, 1.5, "", "5", "\x00", [], [1], {}, {"lines": 1}, float("nan")]
 

@@ -22,15 +22,15 @@ from tests.unit.aggregates.given import published
 from tests.unit.domain.given import submitted
 from trackside.aggregates.dataset import messages
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.fleet import WATCH_DATASET
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
-from trackside.contracts.message import Command, Event, Json
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.contracts.envelope.message import Command, Event, Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import WATCH_DATASET
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.commands.react import react
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
-from trackside.domain.streams import Streams
-from trackside.domain.task import TaskState
+from trackside.domain.tasks.task import TaskState
 from trackside.verify.verifier import Verifier
 
 LOGS, MOVES = 20, 200

@@ -14,9 +14,9 @@ from tests.unit.domain.given_models import registered as model_with
 from trackside.aggregates.model import messages
 from trackside.aggregates.model.messages import EXCLUSIVE, ModelArchived, ModelRestored, ModelStage
 from trackside.aggregates.model.state import Model, model_of, size_of
-from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, STORED
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Event, Json
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS, STORED
 from trackside.domain.outcome import Outcome
 
 SAVED: Json = {"source": "digits-1/digits-1.7/weights@1"}

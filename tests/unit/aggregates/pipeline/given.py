@@ -6,9 +6,9 @@ from tests.unit.aggregates.given import answered, published
 from tests.unit.domain.given import Told
 from trackside.aggregates.pipeline.messages import DefinePipeline, RunPipeline, run_id
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.envelope.message import Command, Event, Json
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.streams.commands import CommandAccepted
 
 
 def definition(**more: Any) -> Json:

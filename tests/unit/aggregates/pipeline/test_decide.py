@@ -26,12 +26,12 @@ from trackside.aggregates.pipeline.messages import (
     run_number,
 )
 from trackside.aggregates.pipeline.run_checks import MAX_BODY_BYTES
-from trackside.contracts.children import ChildRequested, ChildStopRequested
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.contracts.streams.children import ChildRequested, ChildStopRequested
+from trackside.domain.folding.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.compiling import digest
 from trackside.domain.pipelines.definition import PipelineSpec
-from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams.stream import Stream, shrink
 
 
 def define_event(told: Told, max_runs: int | None = None, **more: Any) -> PipelineDefined:

@@ -25,8 +25,8 @@ from trackside.aggregates.pipeline.schedule_messages import (
     UpdateSchedule,
 )
 from trackside.aggregates.pipeline.schedule_state import Schedule
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.message import Event, Json, Record
+from trackside.contracts.envelope.message import Event, Json, Record
+from trackside.contracts.streams.children import ChildRequested
 from trackside.domain.outcome import Outcome
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

@@ -20,16 +20,16 @@ from trackside.aggregates.pipeline.schedule_messages import (
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.message import Event, Json, Message
-from trackside.contracts.tasks import AttemptEnd, MetricReported, TaskContinued
-from trackside.contracts.watches import TasksWatched, TaskWatch
+from trackside.contracts.envelope.message import Event, Json, Message
+from trackside.contracts.streams.watches import TasksWatched, TaskWatch
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnd, MetricReported, TaskContinued
 from trackside.dispatcher.watchers import Watchers
+from trackside.domain.folding.streams import load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import shrink
-from trackside.domain.streams import load, pack
-from trackside.domain.task_events import task_of
-from trackside.domain.watches import KEPT_MATCHES, MAX_WATCHES, note
+from trackside.domain.streams.stream import shrink
+from trackside.domain.streams.watches import KEPT_MATCHES, MAX_WATCHES, note
+from trackside.domain.tasks.task_events import task_of
 
 SEARCH = "search-1"
 

@@ -31,15 +31,15 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import RunOrigin, RunStarted
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import Source
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Event, Json, Message
-from trackside.contracts.tasks import TaskAccepted, TaskAssigned
+from trackside.contracts.envelope.message import Event, Json, Message
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.streams.commands import Source
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.tasks import TaskAccepted, TaskAssigned
+from trackside.domain.folding.signals import schedules_behind
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 from trackside.domain.pipelines.definition import PipelineSpec
-from trackside.domain.signals import schedules_behind
 
 MODEL, NAME = "faces", "on-model"
 

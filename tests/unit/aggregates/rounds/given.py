@@ -13,13 +13,13 @@ from trackside.aggregates.registry import AGGREGATES as REGISTERED
 from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.split import SplitRule, samples
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
-from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
-from trackside.contracts.message import Command, Event, Json, Message, Record
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.fleet.fleet import COPY_MODEL, WRITE_MANIFEST
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskAccepted,
@@ -27,16 +27,16 @@ from trackside.contracts.tasks import (
     TaskError,
     TaskSubmitted,
 )
-from trackside.domain import stream_commands
-from trackside.domain.aggregate import Aggregates
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.commands import stream_commands
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.aggregate import Aggregates
+from trackside.domain.folding.stream_index import StreamIndex
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.stream_index import StreamIndex
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.stream import Stream, shrink
+from trackside.domain.tasks.task import Task, TaskState
 
 NEWER = [each for each in (DATASET, ROUNDS) if each not in REGISTERED.types]
 AGGREGATES = Aggregates([*REGISTERED.types, *NEWER])

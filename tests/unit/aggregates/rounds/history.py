@@ -11,11 +11,11 @@ from trackside.aggregates.rounds.parts import samples_of, targets_of
 from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, InferenceServiceRows
 from trackside.aggregates.rounds.split import added, count, share_of
 from trackside.aggregates.rounds.state import IncrementalJob, TaskOutcome
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 SERVICE = "serve.digits.1"
 SPEC: dict[str, Any] = {

@@ -7,12 +7,12 @@ from tests.unit.aggregates.rounds.given import JOB, JobLog, condition, job_body
 from trackside.aggregates.rounds.deploy_messages import ModelDeployed
 from trackside.aggregates.rounds.messages import JobStatus, RoundEnded, RoundStarted
 from trackside.aggregates.rounds.parts import service_task
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.task import Task, TaskState
-from trackside.domain.task_instructions import is_ready
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.domain.tasks.task_instructions import is_ready
 from trackside.verify.verifier import Verifier
 
 ACCURACIES = (0.4, 0.55, 0.7, 0.85, 0.9)

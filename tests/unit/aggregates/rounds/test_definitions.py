@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.unit.aggregates.rounds.given import CREATE, JobLog, job_body
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 MINING = "$.deploy.services[0].hard_examples"
 

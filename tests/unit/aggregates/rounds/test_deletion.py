@@ -8,11 +8,11 @@ from tests.unit.aggregates.rounds.given import JOB, JobLog, event_names, submitt
 from trackside.aggregates.rounds.deletion import REMOVAL_MS, next_due_ms
 from trackside.aggregates.rounds.deploy_messages import ConfigRemovalEnded
 from trackside.aggregates.rounds.messages import IncrementalJobDeleted
-from trackside.contracts.commands import CommandAccepted
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.commands import CommandAccepted
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 
 HOT: dict[str, Any] = {"config": {"url": "/srv/hot/", "credential": "minio"}, "tries": 2}
 

@@ -7,10 +7,10 @@ import pytest
 from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds import deploy_messages
 from trackside.aggregates.rounds.messages import RoundEnded
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 
 ALWAYS: dict[str, Any] = {"services": [{"name": "api", "task_type": "serve"}], "confirm_s": 60, "tries": 2}
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.unit.aggregates.rounds.given import AGGREGATES, CAPABILITIES, JOB
 from tests.unit.aggregates.rounds.test_random_jobs import MOVES, live_through
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
+from trackside.domain.commands.react import react
+from trackside.domain.folding.stream_index import StreamIndex
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
-from trackside.domain.stream import shrink
-from trackside.domain.stream_index import StreamIndex
-from trackside.domain.streams import Streams, dump, load, pack
+from trackside.domain.streams.stream import shrink
 
 
 class Reader:

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds.deploy_messages import ModelUpdateFailed, ModelUpdatePublished
 from trackside.aggregates.rounds.messages import RoundEnded, StageEnded
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE
-from trackside.contracts.message import Json
-from trackside.domain.stream_index import StreamIndex
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE
+from trackside.domain.folding.stream_index import StreamIndex
 
 LIVE: Json = {"trigger": None, "copy_to": {"url": "/srv/live.bin"}}
 FILES: Json = {"copy_to": {"url": "/srv/live"}, "config": {"url": "/srv/hot"}, "tries": 1}

@@ -7,10 +7,10 @@ import pytest
 from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, SampleManifestWritten, StageState
-from trackside.contracts.fleet import WRITE_MANIFEST
-from trackside.contracts.tasks import AttemptEnded, TaskSubmitted
+from trackside.contracts.fleet.fleet import WRITE_MANIFEST
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskSubmitted
+from trackside.domain.folding.streams import dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import dump, load, pack
 
 
 def test_a_round_trains_evaluates_and_deploys_a_better_model(log: given.JobLog) -> None:

@@ -17,8 +17,8 @@ from trackside.aggregates.rounds.job_spec import JobDataset, StageSpec
 from trackside.aggregates.rounds.messages import RoundStarted, SampleManifestWritten
 from trackside.aggregates.rounds.split import added, count, samples, share_of
 from trackside.aggregates.rounds.triggers import Known, holds, problems, seen
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import field_names, problems_of
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import field_names, problems_of
 
 PAGE = ROOT / "docs" / "sedna-rules.md"
 YES, NO = "holds", "does not hold"

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, event_names, stream_of
 from trackside.aggregates.rounds.deploy_messages import HardExamplesReported
 from trackside.aggregates.rounds.state import ServiceState
-from trackside.contracts.instructions import TaskReady
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.domain.task import Task
+from trackside.contracts.tasks.instructions import TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
+from trackside.domain.tasks.task import Task
 
 SERVICES: dict[str, Any] = {"services": [{"name": "api", "task_type": "serve"}]}
 

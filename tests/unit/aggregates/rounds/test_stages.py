@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.aggregates.rounds import given
 from trackside.aggregates.rounds import messages
-from trackside.contracts.fleet import WRITE_MANIFEST
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.fleet.fleet import WRITE_MANIFEST
 
 
 def train(**changed: Any) -> Json:

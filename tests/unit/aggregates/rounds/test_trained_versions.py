@@ -4,12 +4,12 @@ from tests.unit.aggregates.rounds.given import APPLIED, CREATE, JOB, MODEL, JobL
 from trackside.aggregates.model.messages import AddModelVersion, ModelVersionAdded, TrainedBy
 from trackside.aggregates.rounds.messages import RoundEnded, StageEnded
 from trackside.aggregates.search.messages import TRIAL, TrialSuggested
-from trackside.contracts import tasks
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Json
-from trackside.contracts.parts import Part
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.tasks import tasks
+from trackside.contracts.tasks.artifacts import ArtifactSaved
 
 METADATA: Json = {"format": "safetensors", "devices": ["cpu"], "metrics": {"accuracy": 0.75}}
 SPACE: Json = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.aggregates.rounds.given import BETTER, JOB, JobLog, condition
 from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundStarted, StageState, TriggerEvaluated
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 HOUR_S = 3_600.0
 NIGHT: Json = {"type": "daily", "start": "01:00", "end": "02:00", "timezone": "Europe/Berlin"}

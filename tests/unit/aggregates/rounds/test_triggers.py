@@ -11,7 +11,7 @@ from trackside.aggregates.rounds.job_spec import StageSpec
 from trackside.aggregates.rounds.messages import SeenMetric
 from trackside.aggregates.rounds.trigger_messages import MAX_TRIGGERS, MetricCondition, Trigger
 from trackside.aggregates.rounds.triggers import TRAIN_METRICS, Known, conditions_of, holds, problems, seen
-from trackside.contracts.refusals import Problem, field_names, problems_of
+from trackside.contracts.envelope.refusals import Problem, field_names, problems_of
 
 OPERATORS = (">", ">=", "==", "!=", "<=", "<")
 DAILY = {"type": "daily", "start": "08:00", "end": "08:00"}

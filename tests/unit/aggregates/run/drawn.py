@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 ENDS = (AttemptEnd.FAILED, AttemptEnd.LOST, AttemptEnd.TIMED_OUT_RUN)
 STATES = ("failed", "aborted", "timed_out", "lost")

@@ -9,19 +9,19 @@ from tests.unit.domain.given import STREAM, Told
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.message import Command, Event, Json, Record
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
-from trackside.domain import stream_commands
-from trackside.domain.capabilities import Capabilities
+from trackside.contracts.envelope.message import Command, Event, Json, Record
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.commands import stream_commands
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.stream_index import StreamIndex
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react
-from trackside.domain.stream import shrink
-from trackside.domain.stream_index import StreamIndex
-from trackside.domain.task import TaskState
+from trackside.domain.streams.stream import shrink
+from trackside.domain.tasks.task import TaskState
 
 CAPABILITIES = Capabilities(
     frozenset({"noop", "digits"}),

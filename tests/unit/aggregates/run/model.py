@@ -6,9 +6,9 @@ It knows nothing of events, of time, or of how many tasks are open at once.
 from typing import Any
 
 from tests.unit.aggregates.run.drawn import RETRIED, DrawnPipeline, DrawnStep
-from trackside.contracts.ids import step_task_id
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.ids import step_task_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 FAILURES = ("failed", "lost", "timed_out", "aborted")
 """Worst first."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from trackside.aggregates.run.messages import RunEnded, RunRevived, RunStarted, RunUpdated
 from trackside.aggregates.run.step_messages import GateDecided, GateOpened, StepEnded, StepSkipped, StepState
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec, action_after
 
 

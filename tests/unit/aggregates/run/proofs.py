@@ -7,9 +7,9 @@ from typing import Any
 from tests.unit.aggregates.run.given import RunLog, started, step
 from trackside.aggregates.run.messages import RunEnded, RunStatus
 from trackside.aggregates.run.step_messages import StepEnded, StepReady, StepState
-from trackside.contracts.message import Event, Json
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import STEP
 

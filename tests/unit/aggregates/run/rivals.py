@@ -10,14 +10,20 @@ from tests.unit.aggregates.run.given import CAPABILITIES, EVENTS
 from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.state import Run, run_of
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskStopRequested
-from trackside.domain import stream_commands
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskAccepted,
+    TaskAssigned,
+    TaskStopRequested,
+)
+from trackside.domain.commands import stream_commands
+from trackside.domain.commands.react import react
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task, TaskState
+from trackside.domain.tasks.task import Task, TaskState
 
 APPLIED = Outcome.APPLIED
 MAX_MOVES = 4_000

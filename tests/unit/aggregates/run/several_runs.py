@@ -6,10 +6,10 @@ from tests.unit.aggregates.run.given import DIGEST, RunLog, body_of, step
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import StepCacheHit, StepCacheMissed
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.message import Command, Event, Json
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Command, Event, Json
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.streams.stream import Stream
 
 
 class CacheLog(RunLog):

@@ -14,13 +14,13 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run import messages
 from trackside.aggregates.run.cache import key_of, parts_of, short_parts
 from trackside.aggregates.run.step_messages import StepCacheMissed, StepResolved
-from trackside.contracts.artifacts import ArtifactsForgotten
-from trackside.contracts.message import Json
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.stream_index import StreamIndex
-from trackside.domain.streams import dump, load
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactsForgotten
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.stream_index import StreamIndex
+from trackside.domain.folding.streams import dump, load
 
 
 def test_a_step_that_was_the_same_in_an_earlier_run_is_cached_and_the_run_succeeds() -> None:

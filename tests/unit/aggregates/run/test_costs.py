@@ -13,11 +13,11 @@ from tests.unit.domain.given import STREAM
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run import messages
 from trackside.aggregates.run.rows import GateRows, RunRows, StepRows
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
-from trackside.domain.react import react
-from trackside.domain.stream import shrink
-from trackside.domain.table import Projection
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
+from trackside.domain.commands.react import react
+from trackside.domain.rows.table import Projection
+from trackside.domain.streams.stream import shrink
 
 SMALL, LARGE = 25, 110
 FEW = 30

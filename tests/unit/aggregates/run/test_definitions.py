@@ -10,11 +10,11 @@ from tests.unit.domain.given import Told
 from trackside.aggregates.pipeline.messages import DefinePipeline
 from trackside.aggregates.run.messages import ApproveGate, StartPipelineRun
 from trackside.aggregates.run.start import start
-from trackside.contracts.message import Event, Json
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.lookup import Lookup
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.streams.stream import Stream
 
 SEARCH: Json = {"task_type": "noop", "max_trials": 1, "space": {"x": {"type": "choice", "values": [1]}}}
 

@@ -7,7 +7,7 @@ from tests.unit.aggregates.run.test_steps import refused
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import AbortPipelineRun, ApproveGate, RejectGate, RunStatus
 from trackside.aggregates.run.step_messages import GateDecided, GateOpened, StepEnded, StepState
-from trackside.contracts.commands import CommandRefused
+from trackside.contracts.streams.commands import CommandRefused
 
 FORM = {"note": {"type": "string", "default": "none"}, "level": {"type": "integer", "minimum": 1}}
 

@@ -6,15 +6,15 @@ from tests.unit.aggregates.run.given import RunLog, step
 from tests.unit.aggregates.run.proofs import proves, refuses, task_of, waiting, write
 from trackside.aggregates.run import step_messages
 from trackside.aggregates.run.messages import RunPaused
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.message import Json
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import CACHE
-from trackside.domain.stream import shrink
+from trackside.domain.streams.stream import shrink
 
 PAUSE = RunPaused(command_id="c-9", change=1)
 PARTS = {"task_type": "noop", "catalogue": ["d1"], "parameters": {}, "inputs": {}}

@@ -14,8 +14,8 @@ from tests.unit.aggregates.run.proofs import (
 )
 from trackside.aggregates.run import messages
 from trackside.aggregates.run.step_messages import StepReady, StepSkipped
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.parts import Part
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import CACHE
 

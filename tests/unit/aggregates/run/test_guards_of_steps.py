@@ -16,7 +16,7 @@ from trackside.aggregates.run.step_messages import (
     StepSkipped,
     StepState,
 )
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.outcome import Outcome
 
 REPEAT = {"until": "index > 5", "times": 3}

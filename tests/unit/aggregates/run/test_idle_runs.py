@@ -5,10 +5,10 @@ from tests.unit.aggregates.run.given import started, step
 from tests.unit.domain.given import STREAM, record_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import RetryFailedSteps
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.folding.streams import MAX_IDLE_IN_MEMORY, Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams, dump, load, pack
+from trackside.domain.streams.stream import Stream
 
 MORE = 50
 

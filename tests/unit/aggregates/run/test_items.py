@@ -9,8 +9,8 @@ from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import AbortPipelineRun, AbortStep, RunStatus
 from trackside.aggregates.run.step_messages import StepEnded, StepExpanded, StepRepeated, StepState
-from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
 
 FAILED = AttemptEnd.FAILED
 

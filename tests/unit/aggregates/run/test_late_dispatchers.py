@@ -6,10 +6,10 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run import step_messages
 from trackside.aggregates.run.decide import lacking
 from trackside.aggregates.run.messages import AbortPipelineRun, RestartFromStep, RetryFailedSteps, RunStatus
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
-from trackside.domain import stream_commands
-from trackside.domain.lookup import NO_LOOKUP
-from trackside.domain.streams import Streams
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.domain.commands import stream_commands
+from trackside.domain.folding.lookup import NO_LOOKUP
+from trackside.domain.folding.streams import Streams
 
 BATCH = {"groups": [{"tasks": [{"task_type": "noop"}]}]}
 

@@ -14,12 +14,12 @@ from tests.unit.aggregates.run.order import read
 from tests.unit.aggregates.run.rivals import RivalLog, disturbed, undisturbed
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
+from trackside.domain.commands.react import react
+from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
-from trackside.domain.stream import shrink
-from trackside.domain.streams import Streams, dump, load, pack
-from trackside.domain.task import TaskState
+from trackside.domain.streams.stream import shrink
+from trackside.domain.tasks.task import TaskState
 from trackside.verify.verifier import Verifier
 
 NO_WORKERS = {"INV-3", "INV-4", "INV-5", "INV-7"}

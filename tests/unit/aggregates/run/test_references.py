@@ -8,7 +8,7 @@ from tests.unit.aggregates.run.given import DIGEST, RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import RetryFailedSteps, RunStatus
 from trackside.aggregates.run.step_messages import StepResolved
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 
 
 def parameters(log: RunLog, name: str) -> Any:

@@ -7,8 +7,8 @@ from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.aggregates.run.test_steps import refused
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run import messages
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskHeld, TaskReleased
 
 FAILED = AttemptEnd.FAILED
 DAY_MS = 86_400_000

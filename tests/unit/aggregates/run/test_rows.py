@@ -8,7 +8,7 @@ from tests.unit.aggregates.run.given import RunLog, step
 from tests.unit.projections.test_settled_tasks import Reader, readers
 from trackside.aggregates.run.messages import ApproveGate, ArchiveRun, RetryFailedSteps, StepPatch
 from trackside.aggregates.run.rows import StepRows
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 STEPS = StepRows()
 

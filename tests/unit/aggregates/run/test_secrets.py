@@ -9,7 +9,7 @@ from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import RetryFailedSteps, RunEnded
 from trackside.aggregates.run.step_messages import StepEnded, StepReady, StepState
-from trackside.contracts.secret_search import secrets_in
+from trackside.contracts.wire.secret_search import secrets_in
 
 WORD = "hunter2hunter2"
 TEXT = {"type": "string"}

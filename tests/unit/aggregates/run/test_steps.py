@@ -6,9 +6,9 @@ from tests.unit.aggregates.run.given import started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import AbortPipelineRun, AbortStep, RunEnded, RunStatus, SkipStep
 from trackside.aggregates.run.step_messages import StepEnded, StepReady, StepSkipped, StepState
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 
 FAILED, CANCELLED = AttemptEnd.FAILED, AttemptEnd.CANCELLED
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.dispatcher.tuner_histories import NEEDED, NESTED, NUMBERS, SPACE
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.space import TYPES
-from trackside.contracts.refusals import MAX_PROBLEMS
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS
 
 FINITE: dict[str, dict[str, Any]] = {
     "optimizer": {

@@ -7,10 +7,10 @@ from tests.unit.domain.given import finish, search_running
 from trackside.aggregates.search import messages
 from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.space import Uniform
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import TaskState
+from trackside.domain.tasks.task import TaskState
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 WIDER = {"lr": Uniform(type="uniform", low=0.0, high=2.0)}

@@ -10,7 +10,7 @@ from trackside.aggregates.search.axes import axes_of, encode, parameters_faults,
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.messages import SearchSpec, StartSearch
 from trackside.aggregates.search.promoting_options import PROMOTING
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.domain.display.text import as_text
 from trackside.replay.derive.importances import flattened

@@ -16,11 +16,11 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
 )
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import TaskStopRequested
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.tasks import TaskStopRequested
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.domain.task import TaskState
+from trackside.domain.tasks.task import TaskState
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 BOTH_APPLIED = [Outcome.APPLIED, Outcome.APPLIED]

@@ -13,9 +13,9 @@ from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import Direction, TrialEnded, TrialStatus
 from trackside.aggregates.search.objectives import beats, values_of
 from trackside.aggregates.search.view import trial_table
-from trackside.contracts.tasks import Figure, MetricReported
-from trackside.domain.streams import load, pack
-from trackside.domain.table import ViewRow
+from trackside.contracts.tasks.tasks import Figure, MetricReported
+from trackside.domain.folding.streams import load, pack
+from trackside.domain.rows.table import ViewRow
 
 BOTH: list[dict[str, Any]] = [
     {"name": "accuracy", "direction": "maximize"},

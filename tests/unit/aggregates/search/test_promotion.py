@@ -15,12 +15,12 @@ from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.lineage import lineage_lines
 from trackside.aggregates.search.messages import TrialEnded, TrialStatus, TrialSuggested
 from trackside.aggregates.search.promotion import Start
-from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import ArtifactSaved, CheckpointReference
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.domain.streams.stream import Stream
 from trackside.replay.causality.why import why
 from trackside.replay.derive.fork import fork_search
 from trackside.replay.derive.rerun import rerun_command

@@ -10,14 +10,14 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import messages, suggestions
 from trackside.aggregates.search.start import default_seed
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.examples import INPUT
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.domain.capabilities import Capabilities
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
+from trackside.contracts.tasks.resources import Retry, RetryPolicy
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.contracts.wire.examples import INPUT
+from trackside.domain.commands.react import react as react_to
+from trackside.domain.fleet.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react as react_to
 
 STOP = messages.StopSearch.wire_type()
 

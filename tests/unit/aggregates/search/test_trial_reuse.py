@@ -9,12 +9,12 @@ from trackside.aggregates.batch.messages import BatchSpec
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import messages, suggestions, trial_reuse
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.tasks.tasks import ParametersWithheld, TaskStopRequested
+from trackside.domain.commands.react import react
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
-from trackside.domain.react import react
 
 
 def said(told: Told) -> list[Event]:

@@ -8,9 +8,9 @@ from tests.unit.aggregates.given import SPEC, answered, published, react, refusa
 from tests.unit.domain import given
 from trackside.aggregates.search import deadlines, messages, suggestions
 from trackside.aggregates.search.state import OVER
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.dispatcher.deadlines import AGAIN_MS, Deadlines
 
 WIDER = {"lr": {"type": "uniform", "low": 0.0, "high": 2.0}}

@@ -2,7 +2,7 @@
 
 from tests.unit.domain.given import Told, accepted, received
 from trackside.aggregates.summary import messages
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
 from trackside.domain.outcome import Outcome
 
 A, B = "events.out.tfevents.1.a", "events.out.tfevents.2.b"

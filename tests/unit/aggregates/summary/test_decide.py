@@ -36,11 +36,11 @@ from trackside.aggregates.summary.messages import (
     task_job_id,
 )
 from trackside.aggregates.summary.state import Summary
-from trackside.contracts.message import Command, Event
-from trackside.contracts.refusals import Problem
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.contracts.envelope.message import Command, Event
+from trackside.contracts.envelope.refusals import Problem
+from trackside.domain.folding.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 REGISTER = RegisterSummaryDirectory(base="/data", path="runs/1")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 from trackside.domain.pipelines.definition import PipelineSpec
 

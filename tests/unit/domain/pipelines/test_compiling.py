@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.domain.pipelines.given import TEMPLATES, compiled, pipeline, places, problems, step
-from trackside.contracts.refusals import MAX_PROBLEMS, REFUSAL_CODES, Problem
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, REFUSAL_CODES, Problem
 from trackside.domain.pipelines.compiling import (
     CompiledPipeline,
     compile_pipeline,

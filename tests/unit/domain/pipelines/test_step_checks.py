@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from tests.commands import command_of
 from tests.unit.domain.pipelines.given import compiled, pipeline, places, problems, step
 from trackside.aggregates.run.messages import StartPipelineRun
-from trackside.contracts.refusals import REFUSAL_CODES, Problem, problems_of
-from trackside.contracts.step_names import STEP_NAMES
+from trackside.contracts.envelope.refusals import REFUSAL_CODES, Problem, problems_of
+from trackside.contracts.envelope.step_names import STEP_NAMES
 from trackside.domain.pipelines.definition import RESERVED
 
 ARTIFACT = {"uri": "store:sha256/" + "a" * 64, "sha256": "a" * 64, "size_bytes": 7}

@@ -10,8 +10,8 @@ from tests.rights import obeying_rights
 from trackside.artifacts.errors import StoreFull, StoreMissing
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, SummaryItemsReported
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.summaries import MetricPointsReported, SummaryItemsReported
 from trackside.summaries.directories import FileFormat
 from trackside.summaries.event_files import reading
 from trackside.summaries.event_files.framing import frame

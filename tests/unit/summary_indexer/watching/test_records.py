@@ -4,7 +4,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.contracts.summaries import MetricPointsReported
+from trackside.contracts.tasks.summaries import MetricPointsReported
 from trackside.summaries.event_files.values import Columns, Decoded, Segment
 from trackside.summary_indexer.watching.records import MAX_BYTES, MAX_POINTS, TagLimit, point_messages
 

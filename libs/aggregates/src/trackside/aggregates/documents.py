@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts import codec
-from trackside.contracts.examples import EXAMPLES
-from trackside.contracts.keys import KEY_EVENTS
-from trackside.contracts.message import Command, Json, Message
-from trackside.contracts.topics import Topic, Topics
-from trackside.domain.aggregate import AggregateType
+from trackside.contracts.envelope.message import Command, Json, Message
+from trackside.contracts.envelope.topics import Topic, Topics
+from trackside.contracts.streams.keys import KEY_EVENTS
+from trackside.contracts.wire import codec
+from trackside.contracts.wire.examples import EXAMPLES
+from trackside.domain.folding.aggregate import AggregateType
 
 SCHEMA_ID = "urn:trackside:schema:"
 RECEIPT: Json = {

@@ -8,7 +8,7 @@ from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.summary.aggregate import SUMMARY
-from trackside.domain.aggregate import Aggregates
+from trackside.domain.folding.aggregate import Aggregates
 
 AGGREGATES = Aggregates((SEARCH, BATCH, MODEL, RUN, PIPELINE, SUMMARY, DATASET, ROUNDS))
 CODEC = AGGREGATES.codec

@@ -18,7 +18,7 @@ from types import TracebackType
 
 from trackside.artifacts.errors import ArtifactDamaged, CacheUnusable
 from trackside.artifacts.store import ReportBytes, Store, ignore_bytes
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SEALED_S = 946_684_800

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from trackside.artifacts.errors import BadArtifact, PathOutsideStore
 from trackside.artifacts.source_files import kind_of
-from trackside.contracts.artifacts import Sha256
+from trackside.contracts.tasks.artifacts import Sha256
 
 MAX_FILES = 100_000
 """How many files a folder has at most."""

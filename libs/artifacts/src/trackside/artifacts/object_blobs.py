@@ -37,7 +37,7 @@ from trackside.artifacts.errors import (
     StoreUnreachable,
 )
 from trackside.artifacts.source_files import OpenFile, SourceFile, open_source
-from trackside.contracts.redaction import redact
+from trackside.contracts.envelope.redaction import redact
 
 MAX_THREADS = 8
 """How many files are uploaded at once."""

@@ -13,7 +13,7 @@ from trackside.artifacts.errors import BadArtifact, StoreUnreachable
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.object_blobs import ObjectBlobs, open_object_blobs
 from trackside.artifacts.urls import local_path
-from trackside.contracts.artifacts import check_url
+from trackside.contracts.tasks.artifacts import check_url
 
 _IN_A_STORE = re.compile(r"(?P<root>.+)/blobs/sha256/(?P<folder>[0-9a-f]{2})/(?P=folder)[0-9a-f]{62}")
 

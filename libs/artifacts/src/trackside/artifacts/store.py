@@ -24,7 +24,7 @@ from trackside.artifacts.manifests import (
 )
 from trackside.artifacts.reading import read_blob
 from trackside.artifacts.source_files import SourceFile
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, STORED, ArtifactReference
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, STORED, ArtifactReference
 
 MEDIA_TYPE = "application/octet-stream"
 MAX_READERS = 8

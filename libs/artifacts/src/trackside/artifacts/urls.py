@@ -5,7 +5,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic_core import PydanticCustomError
 
-from trackside.contracts.artifacts import check_url
+from trackside.contracts.tasks.artifacts import check_url
 
 EXPECTED = "expected an absolute path, file:///path, s3://bucket/prefix or another URL of fsspec"
 

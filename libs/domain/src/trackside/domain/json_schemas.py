@@ -14,8 +14,8 @@ from jsonschema_rs import (
     ValidationErrorKind,
 )
 
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import json_path
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import json_path
 
 MAX_PATTERN_BYTES = 200_000
 """How large a compiled pattern may be, which bounds how long it takes to compile: about 1 ms."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside.contracts.topic_rights import ADMIN, PUBLISHER, VIEWER
+from trackside.contracts.wire.topic_rights import ADMIN, PUBLISHER, VIEWER
 from trackside.embedded.certificates import Certificate, issue, new_authority
 from trackside.embedded.files import write_whole
 from trackside.embedded.ports import HOST
-from trackside.eventlog.secure_folder import CA, NAME, password_file
+from trackside.eventlog.settings.secure_folder import CA, NAME, password_file
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import StackOptions

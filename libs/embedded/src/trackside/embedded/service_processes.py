@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside.contracts.topic_rights import ADMIN
+from trackside.contracts.wire.topic_rights import ADMIN
 from trackside.embedded.ports import HOST
 from trackside.embedded.processes import ProcessSpec, without_postgres
-from trackside.eventlog.key_folder import SERVICES, WORKER, KeyFolder
-from trackside.eventlog.secure_folder import KEYS, variables_of
+from trackside.eventlog.keys.key_folder import SERVICES, WORKER, KeyFolder
+from trackside.eventlog.settings.secure_folder import KEYS, variables_of
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import ServiceSpec

@@ -37,7 +37,7 @@ from trackside.telemetry.disk_limits import DiskLimits
 if TYPE_CHECKING:
     from trackside.embedded.dashboards.settings import DashboardSettings
     from trackside.embedded.jars import ReportProgress
-    from trackside.eventlog.kafka_settings import KafkaSettings
+    from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 STORE = "store"
 """The folder of the artifacts of a stack."""
@@ -138,7 +138,7 @@ class Stack:
         """Returns how to connect to Kafka, as a principal if it takes only users; InvalidSettingsError."""
         if not self.status.secure:
             return self.bootstrap_servers
-        from trackside.eventlog.secure_folder import settings_of
+        from trackside.eventlog.settings.secure_folder import settings_of
 
         return settings_of(Path(self.status.secure), self.bootstrap_servers, principal)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from trackside.eventlog.client_lifecycle import cancel_tasks
+from trackside.eventlog.kafka.client_lifecycle import cancel_tasks
 
 CANCEL_AGAIN_S = 5.0
 """A task that still runs so long after it was cancelled is cancelled again: a library has lost the first.

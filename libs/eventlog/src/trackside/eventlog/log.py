@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.topics import Topic
 
 TopicPartition = tuple[str, int]
 RecordHeaders = Sequence[tuple[str, bytes | None]]

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trackside.contracts.fleet import LogBegun
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import Topic, Topics
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import Topic, Topics
+from trackside.contracts.fleet.fleet import LogBegun
 from trackside.eventlog.errors import AnotherLogError, OffsetGoneError, PreflightError, TransientError
-from trackside.eventlog.key_folder import SETUP
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.key_folder import SETUP
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_with_timeout
 
 NOTE = "log-id"

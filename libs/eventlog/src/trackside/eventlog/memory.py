@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from trackside.contracts.topics import MAX_RECORD_BYTES, Topic
+from trackside.contracts.envelope.topics import MAX_RECORD_BYTES, Topic
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.topics import Topic
 from trackside.eventlog.errors import PreflightError
 
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection
 
 import structlog
 
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.parking import Released
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.domain.streams.parking import Released
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode, stream_of
 from trackside.eventlog.errors import OffsetGoneError, TransientError
+from trackside.eventlog.keys.decode import decode, stream_of
 from trackside.eventlog.log import Entry, Log, Reader, TopicPartition
 
 log = structlog.get_logger("trackside.eventlog")

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trackside.artifacts.credentials import Credential
-from trackside.contracts.artifacts import Sha256, Url
-from trackside.contracts.ids import Identifier
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.tasks.artifacts import Sha256, Url
 from trackside.incremental import model_config
 from trackside.incremental.config_folders import folder_of, remove_published
 from trackside.incremental.outputs import (

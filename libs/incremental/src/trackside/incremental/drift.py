@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trackside.contracts.message import Json
-from trackside.contracts.plugins import check_plugin_name, load_plugins, package_of
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.fleet.plugins import check_plugin_name, load_plugins, package_of
 
 GROUP = "trackside.drift"
 """The entry-point group of detectors: name = "module:function", the function a Detector."""

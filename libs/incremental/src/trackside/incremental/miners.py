@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Protocol
 
 from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS
-from trackside.contracts.plugins import find_entry_point
+from trackside.contracts.fleet.plugins import find_entry_point
 
 GROUP = "trackside.miners"
 SCORE = 4

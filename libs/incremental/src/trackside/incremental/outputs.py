@@ -36,7 +36,7 @@ from trackside.artifacts.object_blobs import S3, ObjectBlobs, open_object_blobs
 from trackside.artifacts.opening import load_credentials
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.urls import local_path
-from trackside.contracts.artifacts import check_url
+from trackside.contracts.tasks.artifacts import check_url
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk.coded_error import CodedError
 

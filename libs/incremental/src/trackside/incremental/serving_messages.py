@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.refusals import problem_of
+from trackside.contracts.envelope.refusals import problem_of
+from trackside.contracts.tasks.artifacts import ArtifactReference
 
 WINDOW_S = 30.0
 """How long a window is, after which counts are reported."""

@@ -7,13 +7,13 @@ million events before that. So they are those that are trusted now, not at the p
 from collections import Counter
 from contextlib import aclosing
 
-from trackside.contracts.message import Record
-from trackside.contracts.trust import distrust_of
-from trackside.contracts.trusted_keys import Trust
-from trackside.domain.fleet import Fleet, evolve
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.trusted_keys import Trust
+from trackside.contracts.trust.trust import distrust_of
+from trackside.domain.fleet.fleet import Fleet, evolve
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
-from trackside.eventlog.noted_keys import is_about_keys
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.noted_keys import is_about_keys
 from trackside.sdk.log_connection import LogConnection
 
 READ_AGAIN_S = 10.0

@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trackside.aggregates.model.messages import AddModelVersion
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.commands import Ping
-from trackside.contracts.ids import is_identifier, new_id
-from trackside.contracts.message import Command, Json, Record
-from trackside.contracts.refusals import Problem
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain import fleet
-from trackside.domain.outcome import Outcome
-from trackside.domain.standing import standing_of
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.contracts.envelope.ids import is_identifier, new_id
+from trackside.contracts.envelope.message import Command, Json, Record
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import Ping
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.domain.fleet import fleet
+from trackside.domain.folding.streams import Streams
+from trackside.domain.outcome import Outcome, standing_of
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
-from trackside.eventlog.encryption import StreamKeys
 from trackside.eventlog.errors import TooLargeError
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.encryption import StreamKeys
 from trackside.eventlog.log import Appended, Log, Outgoing
 from trackside.sdk.answer_keys import AnswerKeys, IgnoredAnswers
 from trackside.sdk.batches import BatchInput, to_command
@@ -54,7 +53,7 @@ from trackside.telemetry import messaging
 from trackside.telemetry.setup import trace_client
 
 if TYPE_CHECKING:
-    from trackside.eventlog.kafka_settings import KafkaSettings
+    from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 ANSWER_S = 30.0
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from trackside.aggregates.batch.messages import SubmitTasks
-from trackside.contracts.codec import validate_command
+from trackside.contracts.wire.codec import validate_command
 from trackside.sdk.errors import UnsendableError
 
 BatchInput = SubmitTasks | Mapping[str, object]

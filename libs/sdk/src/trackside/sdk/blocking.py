@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from trackside.aggregates.model.messages import AddModelVersion
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Command, Json, Record
-from trackside.domain.fleet import Fleet
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Command, Json, Record
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.domain.fleet.fleet import Fleet
+from trackside.domain.streams.stream import Stream
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.batches import BatchInput
 from trackside.sdk.instruct import Acknowledgement

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
-from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.tasks.artifacts import CHECKPOINT
 from trackside.sdk.fetching import FetchError
 
 CHECKPOINT_ASKED = "TRACKSIDE_CHECKPOINT_ASKED"

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from trackside.eventlog.encryption import StreamKeys
+from trackside.eventlog.keys.encryption import StreamKeys
 from trackside.eventlog.log import Log
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.signing import Signer
 
 if TYPE_CHECKING:
-    from trackside.eventlog.kafka_settings import KafkaSettings
+    from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 
 class Client(AsyncClient):

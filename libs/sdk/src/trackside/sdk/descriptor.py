@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.tasks.artifacts import CHECKPOINT
 from trackside.sdk.channel import (
     Channel,
     FetchedCheckpoint,

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trackside.contracts.refusals import Problem
-from trackside.contracts.topic_rights import PUBLISHER
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.wire.topic_rights import PUBLISHER
 from trackside.sdk.errors import ClientError, SpecError
 from trackside.sdk.task import Task
 from trackside.sdk.yaml_core import YamlError, read_yaml
 
 if TYPE_CHECKING:
-    from trackside.eventlog.kafka_settings import KafkaSettings
+    from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 BOOTSTRAP, PREFIX = "TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_TOPIC_PREFIX"
 STACK = Path(".trackside") / "stack.json"
@@ -43,7 +43,9 @@ def bootstrap() -> "KafkaSettings | str":
         ) from error
     if not secure:
         return address
-    from trackside.eventlog.secure_folder import settings_of  # tasks import this module, and never connect
+    from trackside.eventlog.settings.secure_folder import (
+        settings_of,  # tasks import this module, and never connect
+    )
 
     try:
         return settings_of(Path(secure), address, PUBLISHER)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 
 UNITS_S: Mapping[str, int] = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 EXPECTED = "expected seconds, or a number with s, m, h or d, such as 90s, 30m, 2h or 1d"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 
 
 class ClientError(Exception):

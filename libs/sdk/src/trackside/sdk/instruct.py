@@ -6,8 +6,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trackside.contracts.instructions import InstructionGiven, InstructTask
-from trackside.domain.task import TaskState
+from trackside.contracts.tasks.instructions import InstructionGiven, InstructTask
+from trackside.domain.tasks.task import TaskState
 from trackside.sdk.errors import NotOverError
 
 if TYPE_CHECKING:

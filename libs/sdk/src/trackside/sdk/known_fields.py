@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 
 class KnownMapping(NamedTuple):

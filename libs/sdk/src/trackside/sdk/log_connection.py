@@ -5,18 +5,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
-from trackside.contracts.message import Record
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import partition_of
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.encryption import StreamKeys
 from trackside.eventlog.errors import DeniedError, TransientError
+from trackside.eventlog.keys.encryption import StreamKeys
+from trackside.eventlog.keys.noted_keys import NotedKeys
 from trackside.eventlog.log import Entry, Log, Reader
-from trackside.eventlog.noted_keys import NotedKeys
 from trackside.sdk.errors import UnreachableError
 from trackside.sdk.records import of_stream
 
 if TYPE_CHECKING:
-    from trackside.eventlog.kafka_settings import KafkaSettings
+    from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 REQUEST_S = 15.0
 RETRY_S = 0.25
@@ -109,7 +109,7 @@ class LogConnection:
     def _connected(self) -> Log:
         if self._log is None:
             # imported late: task processes import this package too, and never connect to Kafka
-            from trackside.eventlog.kafka import KafkaLog
+            from trackside.eventlog.kafka.kafka_log import KafkaLog
 
             self._log = KafkaLog(self._kafka, client_id="trackside-sdk", keys=self._stream_keys)
         return self._log

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.model.messages import AddModelVersion, source_of
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved, artifact_source
-from trackside.contracts.message import Json, Record
-from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.tasks import Figure
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactSaved, artifact_source
+from trackside.contracts.tasks.tasks import Figure
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 from trackside.sdk.errors import UnsendableError
 
 EXPECTED = "STREAM/TASK/NAME, with @VERSION for another version than the newest"

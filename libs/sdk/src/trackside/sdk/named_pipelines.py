@@ -20,8 +20,8 @@ from trackside.aggregates.pipeline.schedule_messages import (
     UpdateSchedule,
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
-from trackside.contracts.message import Command, Json
-from trackside.contracts.standing import Standing
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.envelope.standing import Standing
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import ClientError
 from trackside.sdk.pipeline_runs import PipelineRun, connected

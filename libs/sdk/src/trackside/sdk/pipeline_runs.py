@@ -20,8 +20,8 @@ from trackside.aggregates.run.messages import (
 )
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import StepState
-from trackside.contracts.message import Command, Json
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.envelope.refusals import nearest
 from trackside.domain.pipelines.definition import kind_of
 from trackside.sdk import discovery
 from trackside.sdk.blocking import BlockingClient

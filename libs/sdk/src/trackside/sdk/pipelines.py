@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import yaml
 
 from trackside.aggregates.run.messages import StartPipelineRun
-from trackside.contracts.codec import validate_command
-from trackside.contracts.message import Command, Json
-from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.wire.codec import validate_command
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline, parameter_values
 from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.domain.pipelines.references import INDEX, ITEM, PIPELINE, RUN, Reference, parse_reference

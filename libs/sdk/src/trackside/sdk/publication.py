@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from trackside.contracts.codec import Draft, encode
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.ingress import SUSPECTED, read_command
-from trackside.contracts.message import Command, Record
-from trackside.contracts.redaction import may_have_secret
-from trackside.contracts.refusals import Problem
-from trackside.contracts.topics import MAX_COMMAND_BYTES
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.message import Command, Record
+from trackside.contracts.envelope.redaction import may_have_secret
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import MAX_COMMAND_BYTES
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused, Source
+from trackside.contracts.wire.codec import Draft, encode
+from trackside.contracts.wire.ingress import SUSPECTED, read_command
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.log import Outgoing
 from trackside.sdk.errors import EncryptedStreamError, RefusedError, UnsendableError

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from trackside.contracts.message import Json, Record
-from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.definition import OWN_NEEDS, RecordedTask
 from trackside.sdk.errors import UnsendableError

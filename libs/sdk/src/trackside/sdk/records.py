@@ -4,14 +4,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
-from trackside.contracts.encryption import EncryptedRecord
-from trackside.contracts.message import Record
-from trackside.contracts.standing import Standing
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused, Source
+from trackside.contracts.trust.encryption import EncryptedRecord
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.sdk.errors import EncryptedStreamError
 from trackside.sdk.publication import ANSWER_TYPES, PublishedCommand, no_key

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trackside.aggregates.model.state import model_of
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.sdk.references import (
     WantedModelVersion,
     bad_reference,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.aggregates.model.messages import EXCLUSIVE
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 from trackside.sdk.errors import UnsendableError
 from trackside.sdk.model_versions import WantedArtifact, wanted_artifact
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.contracts.artifacts import CHECKPOINT, MAX_METADATA_BYTES
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.redaction import looks_secret
-from trackside.contracts.secret_search import secrets_in
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.redaction import looks_secret
+from trackside.contracts.tasks.artifacts import CHECKPOINT, MAX_METADATA_BYTES
+from trackside.contracts.wire.secret_search import secrets_in
 from trackside.sdk.coded_error import CodedError
 
 FILE, RESULT = "file", "result"

@@ -21,11 +21,11 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.codec import validate_command
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command, Json
-from trackside.contracts.tasks import Figure
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.tasks.tasks import Figure
+from trackside.contracts.wire.codec import validate_command
+from trackside.domain.streams.stream import Stream
 from trackside.sdk import discovery, specs, trial_lists
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client

@@ -8,9 +8,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.ingress import read_command
-from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.wire.ingress import read_command
+from trackside.contracts.wire.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.eventlog.log import Outgoing
 from trackside.sdk.errors import BadKeyError as BadKeyError
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import STORED, ArtifactReference
-from trackside.contracts.codec import validate_command
-from trackside.contracts.message import Command, Json
-from trackside.contracts.nni_names import nni_hint
-from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.step_names import step_hint
-from trackside.contracts.topics import MAX_COMMAND_BYTES
-from trackside.domain.spec_kind import SpecKind
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.envelope.nni_names import nni_hint
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.envelope.step_names import step_hint
+from trackside.contracts.envelope.topics import MAX_COMMAND_BYTES
+from trackside.contracts.tasks.artifacts import STORED, ArtifactReference
+from trackside.contracts.wire.codec import validate_command
+from trackside.domain.folding.spec_kind import SpecKind
 from trackside.sdk.durations import put_seconds
 from trackside.sdk.errors import SpecError
 from trackside.sdk.known_fields import known_mappings

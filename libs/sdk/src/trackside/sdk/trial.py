@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.tasks.artifacts import CHECKPOINT
 from trackside.sdk.channel import Channel, ScreenChannel, checkpoint_is_asked
 from trackside.sdk.checkpoints import LastCheckpoint, encode_state
 from trackside.sdk.descriptor import channel_of

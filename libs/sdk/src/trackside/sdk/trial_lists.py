@@ -15,13 +15,13 @@ from typing import Any, cast
 from trackside.aggregates.search.messages import ImportTrials, PastTrial, StartSearch, TrialStatus
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, Trial, search_of
-from trackside.contracts.codec import validate_command
-from trackside.contracts.message import Command, Json
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import Figure, NonFinite
-from trackside.contracts.topics import MAX_COMMAND_BYTES
-from trackside.domain.stream import Stream
-from trackside.domain.task import TaskState
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import MAX_COMMAND_BYTES
+from trackside.contracts.tasks.tasks import Figure, NonFinite
+from trackside.contracts.wire.codec import validate_command
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import TaskState
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.yaml_core import YamlError, read_yaml
 

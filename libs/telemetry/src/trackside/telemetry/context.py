@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from trackside.contracts.ids import CHANCE
-from trackside.contracts.trace_context import SAMPLED, parse
+from trackside.contracts.envelope.ids import CHANCE
+from trackside.contracts.envelope.trace_context import SAMPLED, parse
 
 Attributes = Mapping[str, str | bool | int | float]
 SpanKind = Literal["internal", "producer", "consumer", "client"]

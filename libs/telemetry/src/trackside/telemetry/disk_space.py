@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
 from trackside.telemetry.disk_limits import USUAL_LIMITS, DiskLimits
 from trackside.telemetry.metrics import gauge
 

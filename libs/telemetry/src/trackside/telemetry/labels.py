@@ -9,9 +9,14 @@ that define them; tests/house compares them.
 from dataclasses import dataclass
 from typing import Final
 
-from trackside.contracts.refusals import ARTIFACT_CODES, DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES
-from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.trust import DISTRUST
+from trackside.contracts.envelope.refusals import (
+    ARTIFACT_CODES,
+    DEAD_LETTER_CODES,
+    REFUSAL_CODES,
+    TASK_REFUSAL_CODES,
+)
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.contracts.trust.trust import DISTRUST
 
 OTHER: Final = "other"
 """The value of a label in place of one that is not listed."""

@@ -13,8 +13,8 @@ from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-from trackside.contracts.redaction import REDACTED, called, redact
-from trackside.contracts.trace_context import parse
+from trackside.contracts.envelope.redaction import REDACTED, called, redact
+from trackside.contracts.envelope.trace_context import parse
 from trackside.telemetry import context
 
 _HANDLER: Final = "trackside"

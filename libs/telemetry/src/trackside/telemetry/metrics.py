@@ -20,8 +20,8 @@ from prometheus_client import (
 )
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from trackside.contracts.refusals import nearest
-from trackside.contracts.trace_context import trace_id
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.envelope.trace_context import trace_id
 from trackside.telemetry.labels import OTHER, MetricLabel
 from trackside.telemetry.metric import Metric, MetricKind
 from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName

@@ -11,7 +11,7 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.trace import TraceFlags
 
-from trackside.contracts.trace_context import parse
+from trackside.contracts.envelope.trace_context import parse
 from trackside.telemetry import context
 from trackside.telemetry.logs import json_formatter
 from trackside.telemetry.spans import SCHEMA, resource_of

@@ -11,8 +11,8 @@ from opentelemetry.semconv.attributes import error_attributes as error
 from opentelemetry.semconv.attributes import exception_attributes as exception
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from trackside.contracts.redaction import redact
-from trackside.contracts.trace_context import parse
+from trackside.contracts.envelope.redaction import redact
+from trackside.contracts.envelope.trace_context import parse
 from trackside.telemetry.context import Failure, Span, SpanRecorder
 
 SCHEMA: Final = "https://opentelemetry.io/schemas/1.44.0"

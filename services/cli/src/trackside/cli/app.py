@@ -223,7 +223,7 @@ class LoggingCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
-        from trackside.eventlog.variables import warn_of_unknown_variables
+        from trackside.eventlog.settings.variables import warn_of_unknown_variables
         from trackside.telemetry.logs import configure_logs
 
         configure_logs(json_logs=False, level="error")

@@ -19,12 +19,12 @@ from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.message import Command
-from trackside.contracts.topic_rights import PUBLISHER, VIEWER
-from trackside.contracts.topics import Topics
-from trackside.domain.table import ViewRow
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import PUBLISHER, VIEWER
+from trackside.domain.rows.table import ViewRow
 from trackside.embedded.stack import Stack
-from trackside.projections.reads import open_read_models
+from trackside.projections.reading.reads import open_read_models
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Refused
 from trackside.sdk.specs import read_spec

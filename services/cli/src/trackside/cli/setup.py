@@ -8,22 +8,22 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from trackside.contracts.topics import Topics
-from trackside.eventlog.acls import installation_acls
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.errors import AnotherLogError, PreflightError, TransientError
-from trackside.eventlog.installation_keys import AnotherKeyError, set_up_keys
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_acls import apply_acls
-from trackside.eventlog.key_folder import BadKeyFileError, KeyFolder
+from trackside.eventlog.kafka.acls import installation_acls
+from trackside.eventlog.kafka.kafka_acls import apply_acls
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.installation_keys import AnotherKeyError, set_up_keys
+from trackside.eventlog.keys.key_folder import BadKeyFileError, KeyFolder
 from trackside.eventlog.log_id import begin_log, named_log
-from trackside.eventlog.password_file import read_password
 from trackside.eventlog.retry import retry_with_timeout
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.migrate import prepare_schema
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
-from trackside.projections.reader_login import LoginRefusedError, ensure_login, excess_of_login
-from trackside.projections.settings import READER, ReaderSettings
+from trackside.eventlog.settings.password_file import read_password
+from trackside.eventlog.settings.settings import StackSettings, read_settings
+from trackside.projections.database.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
+from trackside.projections.database.reader_login import LoginRefusedError, ensure_login, excess_of_login
+from trackside.projections.database.settings import READER, ReaderSettings
+from trackside.projections.writing.definitions import NewerSchemaError
+from trackside.projections.writing.migrate import prepare_schema
 
 DESCRIPTION = "Creates the topics and the read models that are missing, and checks those that are there."
 PATIENCE_S = 30.0

@@ -30,14 +30,14 @@ from trackside.console.web.server import serving
 from trackside.console.web.store import opened_store
 from trackside.console.web.users import Sessions, Tokens, session_key
 from trackside.console.whatif.jobs import WhatIfJobs
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import run_service
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.log_identity import check_rows
-from trackside.projections.notifications import follow_changes
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import run_service
+from trackside.eventlog.settings.settings import StackSettings, read_settings
+from trackside.projections.database.log_identity import check_rows
+from trackside.projections.database.notifications import follow_changes
 from trackside.projections.past.open_store import open_past_store
-from trackside.projections.read_pool import ReadModelsPool
-from trackside.projections.stream_keys import PostgresStreamKeys
+from trackside.projections.reading.read_pool import ReadModelsPool
+from trackside.projections.writing.stream_keys import PostgresStreamKeys
 from trackside.sdk.async_client import AsyncClient
 
 logger = structlog.get_logger("trackside.console")

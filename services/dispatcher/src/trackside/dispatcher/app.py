@@ -23,27 +23,27 @@ from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import BadKeysError, SignatureVerifier, read_keys
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.log_id import named_log
-from trackside.eventlog.log_lag import follow_log_lag
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.recovery import recover
+from trackside.eventlog.reactor.log_lag import follow_log_lag
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.recovery import recover
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_end, from_start, run_service, wait_for_topics
+from trackside.eventlog.reactor.stuck_decisions import StuckDecisions
 from trackside.eventlog.retry import retry_with_timeout
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.eventlog.stuck_decisions import StuckDecisions
-from trackside.projections.background import keep_rows
-from trackside.projections.owners import DISPATCHER, OWNERS
+from trackside.eventlog.settings.settings import StackSettings, read_settings
+from trackside.projections.database.reachability import say_until_postgres_answers
 from trackside.projections.past.forgetting import keep_forgotten
 from trackside.projections.past.open_store import open_past_store
 from trackside.projections.past.schedule import keep_past
-from trackside.projections.reachability import say_until_postgres_answers
-from trackside.projections.row_changes import RowChanges
-from trackside.projections.snapshots import PostgresSnapshots
-from trackside.projections.stream_keys import PostgresStreamKeys
+from trackside.projections.tables.owners import DISPATCHER, OWNERS
+from trackside.projections.writing.row_changes import RowChanges
+from trackside.projections.writing.service_rows import keep_rows
+from trackside.projections.writing.snapshots import PostgresSnapshots
+from trackside.projections.writing.stream_keys import PostgresStreamKeys
 
 log = structlog.get_logger("trackside.dispatcher")
 

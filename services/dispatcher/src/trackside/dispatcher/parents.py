@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.message import Message
-from trackside.domain.fold import ANSWERS
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.domain.folding.fold import ANSWERS
+from trackside.domain.folding.streams import Streams
+from trackside.domain.streams.stream import Stream
 
 
 class Parents:

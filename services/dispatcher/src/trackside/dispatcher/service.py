@@ -6,11 +6,11 @@ from itertools import chain
 
 import structlog
 
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.forgetting import StreamForgotten
-from trackside.contracts.message import Record
-from trackside.contracts.parking import UnknownRecord
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.streams.forgetting import StreamForgotten
+from trackside.contracts.streams.parking import UnknownRecord
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.intake.command_admission import CommandAdmission
@@ -29,26 +29,27 @@ from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
 from trackside.dispatcher.stream_encryption import StreamEncryption
 from trackside.dispatcher.watchers import Watchers
-from trackside.domain import fleet, stream_commands
-from trackside.domain.capabilities import Capabilities, capabilities_of
-from trackside.domain.fold import UNPARKING
+from trackside.domain.commands import stream_commands
+from trackside.domain.commands.react import react, refuse_open
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.capabilities import Capabilities, capabilities_of
+from trackside.domain.folding.fold import UNPARKING
+from trackside.domain.folding.stream_index import StreamIndex
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.react import react, refuse_open
-from trackside.domain.stream import Stream
-from trackside.domain.stream_index import StreamIndex
-from trackside.domain.streams import Streams
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
-from trackside.eventlog.decider import Decision, Facts
-from trackside.eventlog.decode import log_unreadable
+from trackside.eventlog.keys.dead_letters import dead_letter, write_dead_letter
+from trackside.eventlog.keys.decode import log_unreadable
 from trackside.eventlog.log import Entry
+from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.released_streams import follow_released
-from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.ignored_reports import ignored_reason
-from trackside.projections.owners import DISPATCHER, OWNERS
-from trackside.projections.row_changes import RowChanges
-from trackside.projections.stream_keys import NewStreamKeys
+from trackside.projections.tables.ignored_reports import ignored_reason
+from trackside.projections.tables.owners import DISPATCHER, OWNERS
+from trackside.projections.writing.row_changes import RowChanges
+from trackside.projections.writing.stream_keys import NewStreamKeys
 from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")

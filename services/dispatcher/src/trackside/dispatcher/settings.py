@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trackside.contracts.memory import bytes_of
+from trackside.contracts.envelope.memory import bytes_of
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from trackside.domain.streams import Streams
-from trackside.projections.stream_keys import NewStreamKeys
+from trackside.domain.folding.streams import Streams
+from trackside.projections.writing.stream_keys import NewStreamKeys
 
 
 @dataclass(slots=True)

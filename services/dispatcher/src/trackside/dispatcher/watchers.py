@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterator
 
-from trackside.contracts.watches import TasksWatched, TaskWatch
-from trackside.domain.aggregate import AggregateType
+from trackside.contracts.streams.watches import TasksWatched, TaskWatch
+from trackside.domain.folding.aggregate import AggregateType
+from trackside.domain.folding.streams import Streams
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.domain.watches import MAX_WATCHES
+from trackside.domain.streams.stream import Stream
+from trackside.domain.streams.watches import MAX_WATCHES
 
 Awaited = frozenset[tuple[str, TaskWatch | None]]
 

@@ -1,6 +1,6 @@
 """Finds a recorded stream by its name: in the log of events, else among the imported ones."""
 
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.projections.past.reader import PastReader
 from trackside.replay.history.errors import UnknownStreamError

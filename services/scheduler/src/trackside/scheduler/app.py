@@ -5,21 +5,21 @@ from functools import partial
 import structlog
 
 from trackside.eventlog.log_id import named_log
-from trackside.eventlog.log_lag import follow_log_lag
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.recovery import recover
+from trackside.eventlog.reactor.log_lag import follow_log_lag
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.recovery import recover
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.retry import retry_with_timeout
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.background import keep_rows
-from trackside.projections.owners import OWNERS, SCHEDULER
-from trackside.projections.peaks import newest_peaks
-from trackside.projections.reachability import say_until_postgres_answers
-from trackside.projections.row_changes import RowChanges
-from trackside.projections.snapshots import PostgresSnapshots
-from trackside.projections.stream_keys import PostgresStreamKeys
-from trackside.scheduler.estimates import LEARNED_ATTEMPTS, MemoryPeaks
+from trackside.eventlog.settings.settings import StackSettings, read_settings
+from trackside.projections.database.reachability import say_until_postgres_answers
+from trackside.projections.tables.owners import OWNERS, SCHEDULER
+from trackside.projections.writing.peaks import newest_peaks
+from trackside.projections.writing.row_changes import RowChanges
+from trackside.projections.writing.service_rows import keep_rows
+from trackside.projections.writing.snapshots import PostgresSnapshots
+from trackside.projections.writing.stream_keys import PostgresStreamKeys
+from trackside.scheduler.hosts.estimates import LEARNED_ATTEMPTS, MemoryPeaks
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 

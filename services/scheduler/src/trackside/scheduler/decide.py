@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from trackside.contracts.fleet import WorkerLost
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.fleet.fleet import WorkerLost
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskAssigned,
@@ -14,12 +14,12 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain.fleet import LOST, Fleet, Worker
+from trackside.domain.fleet.fleet import LOST, Fleet, Worker
 from trackside.domain.proposal import Proposal
-from trackside.domain.task import Task, TaskState
-from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
-from trackside.scheduler.cluster_state import ClusterState
+from trackside.domain.tasks.task import Task, TaskState
 from trackside.scheduler.lease import Leases
+from trackside.scheduler.planning.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
+from trackside.scheduler.planning.cluster_state import ClusterState
 
 LIMIT_RETRY_MS = 250
 """After how long a time limit is reported again that the log found too early: its clock may be slower."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from trackside.contracts.fleet import WorkerLost
-from trackside.contracts.message import Message, Record
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.fleet.fleet import WorkerLost
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskAssigned,
@@ -12,7 +12,7 @@ from trackside.contracts.tasks import (
     TaskRefused,
     TaskReturned,
 )
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 from trackside.telemetry.metrics import counter, exemplar, histogram
 
 

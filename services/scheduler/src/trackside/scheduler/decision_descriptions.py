@@ -1,12 +1,12 @@
 """What the spans of the scheduler's decisions say, and the waits and lost attempts that end with them."""
 
-from trackside.contracts.tasks import AttemptEnded, TaskAssigned
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskAssigned
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
-from trackside.domain.task_events import task_of
-from trackside.eventlog.decision_spans import NS_PER_MS, Description
-from trackside.eventlog.task_spans import (
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
+from trackside.domain.tasks.task_events import task_of
+from trackside.eventlog.reactor.decision_spans import NS_PER_MS, Description
+from trackside.eventlog.reactor.task_spans import (
     end_attributes,
     failure_of,
     placement_attributes,

@@ -4,52 +4,58 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from trackside.contracts.fleet import (
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.fleet.fleet import (
     SchedulerHeartbeat,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
 )
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported, TaskAssigned, TaskRefused
-from trackside.domain import fleet
-from trackside.domain.fleet import Worker
-from trackside.domain.fold import DRAINS, UNPARKING
-from trackside.domain.heartbeats import HeartbeatViews
+from trackside.contracts.tasks.tasks import (
+    AttemptAdopted,
+    AttemptEnded,
+    MetricReported,
+    TaskAssigned,
+    TaskRefused,
+)
+from trackside.domain.fleet import fleet
+from trackside.domain.fleet.fleet import Worker
+from trackside.domain.fleet.heartbeats import HeartbeatViews
+from trackside.domain.folding.fold import DRAINS, UNPARKING
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal, cause_of
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.domain.task import Task, TaskState
-from trackside.domain.task_events import task_of
-from trackside.domain.task_instructions import is_ready, is_unacknowledged
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.domain.tasks.task_events import task_of
+from trackside.domain.tasks.task_instructions import is_ready, is_unacknowledged
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry
+from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.released_streams import follow_released
-from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.owners import OWNERS, SCHEDULER
-from trackside.projections.row_changes import RowChanges
+from trackside.projections.tables.owners import OWNERS, SCHEDULER
+from trackside.projections.writing.row_changes import RowChanges
 from trackside.scheduler import decide, decision_counts
-from trackside.scheduler.cluster_state import ClusterState
-from trackside.scheduler.command_span import CommandSpan
 from trackside.scheduler.decision_descriptions import describe
-from trackside.scheduler.device_commands import (
+from trackside.scheduler.hosts.estimates import MemoryPeaks
+from trackside.scheduler.hosts.hosts import avoid_refusing_devices
+from trackside.scheduler.lease import Leases
+from trackside.scheduler.planning.cluster_state import ClusterState
+from trackside.scheduler.planning.parked_tasks import ParkedTasks
+from trackside.scheduler.planning.planner import Planner
+from trackside.scheduler.planning.wait_reasons import fleet_states, wait_reasons
+from trackside.scheduler.sending.command_span import CommandSpan
+from trackside.scheduler.sending.device_commands import (
     CommandKey,
     DeviceMessage,
     PendingCommand,
     pending_commands,
     with_key,
 )
-from trackside.scheduler.estimates import MemoryPeaks
-from trackside.scheduler.instruction_times import InstructionTimes
-from trackside.scheduler.lease import Leases
-from trackside.scheduler.orphans import OrphanWatch
-from trackside.scheduler.parked_tasks import ParkedTasks
-from trackside.scheduler.planner import Planner
-from trackside.scheduler.refusing_devices import avoid_refusing_devices
+from trackside.scheduler.sending.instruction_times import InstructionTimes
+from trackside.scheduler.sending.orphans import OrphanWatch
 from trackside.scheduler.settings import SchedulerSettings
-from trackside.scheduler.wait_reasons import fleet_states, wait_reasons
 from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.metrics import gauge, histogram
 

@@ -6,11 +6,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.memory import bytes_of
-from trackside.scheduler.cluster_state import SchedulingPolicy
-from trackside.scheduler.occupancy import AdmissionLimits
-from trackside.scheduler.placement import ORDERS, PlacementRules
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.memory import bytes_of
+from trackside.scheduler.hosts.occupancy import AdmissionLimits
+from trackside.scheduler.placing.placement import ORDERS, PlacementRules
+from trackside.scheduler.planning.cluster_state import SchedulingPolicy
 
 _LIMIT = re.compile(r"\s*(.*?)\s*=\s*(\d{1,6})\s*")
 

@@ -5,8 +5,8 @@ Such a task reports nothing but its parameter, so that a report that counts for 
 
 import asyncio
 
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd, MetricReported, ParametersRequested, ParametersTaken
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.tasks.tasks import AttemptEnd, MetricReported, ParametersRequested, ParametersTaken
 from trackside.simulation.reporting import drawn
 from trackside.simulation.tasks import CoroutineTask
 from trackside.simulation.worker_state import SimulatedPlacement, Workload

@@ -10,8 +10,8 @@ from typing import Any
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages as rounds
 from trackside.aggregates.rounds.job_spec import JobSpec
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.simulation.files import SimulatedFiles
 from trackside.simulation.incremental_tasks import accuracy_of, fitted_digest
 

@@ -22,8 +22,8 @@ from trackside.aggregates.run.step_messages import (
     StepSkipped,
     StepState,
 )
-from trackside.contracts.ids import step_task_id
-from trackside.contracts.message import Json, Record
+from trackside.contracts.envelope.ids import step_task_id
+from trackside.contracts.envelope.message import Json, Record
 
 NEEDS = {
     "train": ("prepare",),

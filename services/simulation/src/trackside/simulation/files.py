@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate
 
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 
 class GrowingFile:

@@ -7,13 +7,13 @@ from random import Random
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from trackside.contracts.commands import RULES, CommandReceived, Ping, Source
-from trackside.contracts.decision_signing import KEY_ID
-from trackside.contracts.keys import KeyTrusted, SignatureModeChanged, keys_stream
-from trackside.contracts.message import Event, Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted
-from trackside.contracts.topics import Topic, Topics, partition_of
-from trackside.contracts.trust import (
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.topics import Topic, Topics, partition_of
+from trackside.contracts.streams.commands import RULES, CommandReceived, Ping, Source
+from trackside.contracts.streams.keys import KeyTrusted, SignatureModeChanged, keys_stream
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskAccepted
+from trackside.contracts.trust.decision_signing import KEY_ID
+from trackside.contracts.trust.trust import (
     ANOTHER_ROLE,
     ANOTHER_WORKER,
     BAD_SIGNATURE,
@@ -21,9 +21,9 @@ from trackside.contracts.trust import (
     UNKNOWN_KEY,
     UNSIGNED,
 )
-from trackside.eventlog.decision_signer import DecisionSigner
+from trackside.eventlog.keys.decision_signer import DecisionSigner
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.scenarios import STREAM
 from trackside.simulation.virtual.log import VirtualLog
 

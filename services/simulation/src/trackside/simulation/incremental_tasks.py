@@ -8,11 +8,11 @@ import asyncio
 from hashlib import sha256
 
 from trackside.aggregates.rounds.split import SplitRule, samples
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
-from trackside.contracts.instructions import Instruction
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.fleet.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.instructions import Instruction
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.simulation.asking_tasks import AskingTask
 from trackside.simulation.reporting import drawn
 from trackside.simulation.store import StoreRefusesError

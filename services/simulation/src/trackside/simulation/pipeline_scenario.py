@@ -19,8 +19,8 @@ from trackside.aggregates.run.messages import (
     UpdatePipelineRun,
 )
 from trackside.aggregates.run.state import Run, run_of
-from trackside.contracts.message import Command, Json, Record
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Command, Json, Record
+from trackside.domain.streams.stream import Stream
 from trackside.simulation.expected_run import ExpectedRun
 from trackside.simulation.scenarios import STREAM, StreamScenario
 from trackside.simulation.worker_state import TASK_TYPE, TRAINING_TYPE

@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
 
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnd,
     TaskAccepted,

@@ -4,13 +4,13 @@ import asyncio
 from random import Random
 from typing import Any
 
-from trackside.contracts.artifacts import STORED, ArtifactSaved
-from trackside.contracts.message import Event
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.artifacts import STORED, ArtifactSaved
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.simulation.worker_state import (
     PlacementKey,
     SimulatedOutbox,

@@ -25,10 +25,10 @@ from trackside.aggregates.rounds.messages import (
 )
 from trackside.aggregates.rounds.parts import service_targets, service_task
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.contracts.message import Command, Json, Record
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.domain.task_instructions import is_ready
+from trackside.contracts.envelope.message import Command, Json, Record
+from trackside.domain.folding.streams import Streams
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task_instructions import is_ready
 from trackside.eventlog.clock import monotonic_s
 from trackside.simulation.expected_rounds import ExpectedRounds
 from trackside.simulation.files import GrowingFile

@@ -15,17 +15,17 @@ from hashlib import sha256
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.fleet.fleet import Device, WorkerJoined
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnded
+from trackside.domain.folding.streams import Streams, dump
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams, dump
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream, shrink
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.simulation.config import SimulationConfig, SimulationResult
 from trackside.simulation.forger import Forger
 from trackside.simulation.scenarios import DEFAULT_SCENARIO, STREAM

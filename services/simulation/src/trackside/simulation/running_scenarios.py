@@ -8,11 +8,11 @@ from typing import Any
 from trackside.aggregates.batch.messages import BatchStatus, StopTasks, SubmitTasks
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.search.messages import TrialEnded, TrialStatus
-from trackside.contracts.instructions import InstructTask
-from trackside.contracts.message import Command, Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.contracts.envelope.message import Command, Record
+from trackside.contracts.tasks.instructions import InstructTask
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 from trackside.simulation.pipeline_scenario import PipelineScenario
 from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario

@@ -17,12 +17,12 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
 )
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Command, Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Command, Record
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
 from trackside.dispatcher.tuners.tuner import suggestion_seed
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.domain.folding.streams import Streams
+from trackside.domain.streams.stream import Stream
 from trackside.simulation.files import SimulatedFiles
 from trackside.simulation.worker_state import TASK_TYPE
 

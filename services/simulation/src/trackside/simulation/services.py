@@ -11,11 +11,11 @@ from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
-from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_end, from_start
+from trackside.domain.folding.streams import Streams
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.reactor.reactor import Reactor
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_end, from_start
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.simulation.scenarios import random_parameters

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, TaskAccepted, TaskSubmitted
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnded, TaskAccepted, TaskSubmitted
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.simulation.virtual.segment_store import SegmentStore, size_of
 

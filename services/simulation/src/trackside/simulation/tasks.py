@@ -7,10 +7,10 @@ from hashlib import blake2b
 from random import Random
 from typing import Any
 
-from trackside.contracts.artifacts import CHECKPOINT
-from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import CHECKPOINT
+from trackside.contracts.tasks.instructions import Instruction, InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.simulation.reporting import SimulatedReporter, drawn
 from trackside.simulation.store import SharedResources, SimulatedUploads, read_blob
 from trackside.simulation.worker_state import SimulatedPlacement, Workload

@@ -5,12 +5,12 @@ from itertools import count
 from random import Random
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
-from trackside.domain.streams import Streams
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.folding.streams import Streams
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.scenarios import StreamScenario
 
 LOOKS_EVERY_S = 1.0

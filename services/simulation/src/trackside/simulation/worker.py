@@ -9,16 +9,23 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
-from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import (
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import HOST, Topics
+from trackside.contracts.fleet.fleet import (
     Device,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
     WorkerLost,
 )
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.device_commands import (
+    GiveInstruction,
+    NextParameters,
+    RecallTask,
+    RunTask,
+    StopTask,
+)
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnd,
     TaskAccepted,
@@ -26,12 +33,11 @@ from trackside.contracts.tasks import (
     TaskReturned,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import HOST, Topics
-from trackside.domain.heartbeats import HeartbeatDigester
-from trackside.eventlog.decode import decode
+from trackside.domain.fleet.heartbeats import HeartbeatDigester
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.incremental_tasks import task_class
 from trackside.simulation.recovery import JournalRecovery, joined
 from trackside.simulation.reporting import SimulatedReporter

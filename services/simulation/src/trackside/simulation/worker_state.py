@@ -7,13 +7,19 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from trackside.contracts.artifacts import CheckpointReference, TaskResumed
-from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST, RunningPlacement
-from trackside.contracts.instructions import Instruction
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStatus
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.topics import Topic
+from trackside.contracts.fleet.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST, RunningPlacement
+from trackside.contracts.tasks.artifacts import CheckpointReference, TaskResumed
+from trackside.contracts.tasks.device_commands import (
+    GiveInstruction,
+    NextParameters,
+    RecallTask,
+    RunTask,
+    StopTask,
+)
+from trackside.contracts.tasks.instructions import Instruction
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskStatus
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing, TopicPartition
 

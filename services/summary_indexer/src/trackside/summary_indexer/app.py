@@ -6,19 +6,19 @@ from pathlib import Path
 import structlog
 
 from trackside.artifacts.settings import StoreSettings
-from trackside.eventlog.encryption import Decryption
+from trackside.eventlog.keys.encryption import Decryption
 from trackside.eventlog.log_id import named_log
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import run_service, wait_for_topics
 from trackside.eventlog.retry import retry_with_timeout
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import run_service, wait_for_topics
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.failed_transactions import count_failures
-from trackside.projections.owners import SUMMARY_INDEXER
-from trackside.projections.postgres import database
-from trackside.projections.reachability import say_until_postgres_answers
-from trackside.projections.reader_sessions import end_long_sessions
-from trackside.projections.runner import Pace, run_projection
-from trackside.projections.stream_keys import PostgresStreamKeys
+from trackside.eventlog.settings.settings import StackSettings, read_settings
+from trackside.projections.database.failed_transactions import count_failures
+from trackside.projections.database.postgres import database
+from trackside.projections.database.reachability import say_until_postgres_answers
+from trackside.projections.database.reader_sessions import end_long_sessions
+from trackside.projections.tables.owners import SUMMARY_INDEXER
+from trackside.projections.writing.runner import Pace, run_projection
+from trackside.projections.writing.stream_keys import PostgresStreamKeys
 from trackside.sdk.signing import read_signer
 from trackside.summary_indexer.api.opening import open_reads
 from trackside.summary_indexer.api.server import SummaryApi

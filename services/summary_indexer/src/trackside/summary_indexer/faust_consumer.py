@@ -18,11 +18,11 @@ from faust.transport.drivers.aiokafka import Consumer, Transport
 from faust.types.auth import CredentialsT
 
 from trackside.eventlog.errors import error_text
-from trackside.eventlog.kafka_probe import ask_kafka
-from trackside.eventlog.kafka_security import client_options, credentials_changed
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.eventlog.kafka.kafka_probe import ask_kafka
+from trackside.eventlog.kafka.kafka_security import client_options, credentials_changed
 from trackside.eventlog.log import Entry
-from trackside.eventlog.settings import StackSettings
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
+from trackside.eventlog.settings.settings import StackSettings
 
 log = structlog.get_logger("trackside.summary_indexer")
 

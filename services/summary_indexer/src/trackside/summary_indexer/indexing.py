@@ -12,15 +12,15 @@ from typing import Protocol
 
 import structlog
 
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.summaries import SummaryUpdaterFailed
+from trackside.contracts.streams.commands import RecordDeadLettered
+from trackside.contracts.tasks.summaries import SummaryUpdaterFailed
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.eventlog.clock import monotonic_s, now_ms
-from trackside.eventlog.dead_letters import dead_letter
-from trackside.eventlog.encryption import RETRY_S, Decryption, decrypt_or_wait, is_encrypted
+from trackside.eventlog.keys.dead_letters import dead_letter
+from trackside.eventlog.keys.encryption import RETRY_S, Decryption, decrypt_or_wait, is_encrypted
 from trackside.eventlog.log import Entry
-from trackside.projections.metrics import Reported
-from trackside.projections.postgres import StatementTimeoutError
+from trackside.projections.database.postgres import StatementTimeoutError
+from trackside.projections.tables.metrics import Reported
 from trackside.summary_indexer.store import PositionAdvance
 from trackside.summary_indexer.validation import decode_summaries, size_of
 from trackside.telemetry.metrics import counter, gauge, histogram

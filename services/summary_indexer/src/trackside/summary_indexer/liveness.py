@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.topics import Topic
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log

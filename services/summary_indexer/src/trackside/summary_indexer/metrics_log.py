@@ -5,12 +5,12 @@ from functools import partial
 
 import structlog
 
-from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.topics import Topics
-from trackside.eventlog.dead_letters import write_dead_letter
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import RecordDeadLettered
 from trackside.eventlog.errors import OffsetGoneError
+from trackside.eventlog.keys.dead_letters import write_dead_letter
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_until_reachable
 
 log = structlog.get_logger("trackside.summary_indexer")

@@ -8,11 +8,11 @@ from functools import partial
 
 import structlog
 
-from trackside.contracts.summaries import SummariesPurged
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.tasks.summaries import SummariesPurged
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.retry import retry_until_reachable
-from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.postgres import Connection, Database, sql
+from trackside.projections.database.postgres import Connection, Database, sql
 from trackside.summary_indexer.seldom_warnings import SeldomWarning
 
 log = structlog.get_logger("trackside.summary_indexer")

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.topics import Topic
 from trackside.eventlog.log_id import NamedLog
-from trackside.projections.metric_tables import SERIES
-from trackside.projections.metric_writes import purge_points, write_metrics
-from trackside.projections.metrics import MetricRows, Reported, rows_of
-from trackside.projections.migrate import prepare_schema
-from trackside.projections.notifications import notify
-from trackside.projections.owners import SUMMARY_INDEXER
-from trackside.projections.positions import ensure_positions, move_position, read_positions
-from trackside.projections.postgres import Connection, Database
+from trackside.projections.database.notifications import notify
+from trackside.projections.database.positions import ensure_positions, move_position, read_positions
+from trackside.projections.database.postgres import Connection, Database
+from trackside.projections.tables.metric_tables import SERIES
+from trackside.projections.tables.metrics import MetricRows, Reported, rows_of
+from trackside.projections.tables.owners import SUMMARY_INDEXER
+from trackside.projections.writing.metric_writes import purge_points, write_metrics
+from trackside.projections.writing.migrate import prepare_schema
 
 PURGED_POINTS = 200_000
 """How many points one transaction removes: all of a large job may take longer than a statement may."""

@@ -6,11 +6,11 @@ from math import inf
 
 import structlog
 
-from trackside.contracts.summaries import SummaryUpdaterFailed
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.tasks.summaries import SummaryUpdaterFailed
 from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.retry import retry_until_reachable
-from trackside.eventlog.service_context import ServiceContext
 from trackside.summary_indexer.seldom_warnings import SeldomWarning
 from trackside.summary_indexer.validation import MAX_UPDATER
 from trackside.telemetry.metrics import counter

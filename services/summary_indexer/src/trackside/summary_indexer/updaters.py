@@ -8,8 +8,8 @@ and stops nothing else.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from trackside.contracts.plugins import load_plugins
-from trackside.projections.postgres import Database
+from trackside.contracts.fleet.plugins import load_plugins
+from trackside.projections.database.postgres import Database
 
 GROUP = "trackside.summary_updaters"
 """The entry-point group of updaters: name = "module:function"."""

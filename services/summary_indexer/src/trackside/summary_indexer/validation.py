@@ -3,15 +3,15 @@
 import re
 
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.summaries import (
+from trackside.contracts.tasks.summaries import (
     MetricPointsReported,
     SummariesPurged,
     SummaryItemsReported,
     SummaryUpdaterFailed,
 )
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.eventlog.log import Entry
-from trackside.projections.metrics import Reported
+from trackside.projections.tables.metrics import Reported
 
 MAX_TAG = 1_000
 MAX_KIND = 100

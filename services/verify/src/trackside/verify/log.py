@@ -9,21 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.device_commands import GiveInstruction, RunTask
-from trackside.contracts.ingress import read_command
-from trackside.contracts.message import Record
-from trackside.contracts.topics import HOST, Topic, Topics, partition_of
-from trackside.domain.findings import Finding, RecordPosition, in_order
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import HOST, Topic, Topics, partition_of
+from trackside.contracts.streams.commands import RecordDeadLettered
+from trackside.contracts.tasks.device_commands import GiveInstruction, RunTask
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.contracts.wire.ingress import read_command
+from trackside.domain.checks.findings import Finding, RecordPosition, in_order
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, told
+from trackside.domain.streams.stream import Stream, told
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.dead_letters import position_of
-from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError, TransientError
+from trackside.eventlog.keys.dead_letters import position_of
+from trackside.eventlog.keys.decode import decode
+from trackside.eventlog.keys.noted_keys import NotedKeys
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.eventlog.noted_keys import NotedKeys
 from trackside.eventlog.released_streams import read_again
 from trackside.replay.history.errors import SILENCE_LIMIT_S
 from trackside.verify.checks.publications import UNREADABLE, command_record

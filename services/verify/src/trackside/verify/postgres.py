@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.findings import Finding
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.domain.checks.findings import Finding
+from trackside.domain.folding.streams import dump, load, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import dump, load, pack
-from trackside.domain.table import RowValues
+from trackside.domain.rows.table import RowValues
+from trackside.domain.streams.stream import Stream, shrink
 from trackside.eventlog.log import Log
-from trackside.projections.bulk_reads import stream_rows
-from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read
-from trackside.projections.snapshots import fold_name
+from trackside.projections.database.postgres import LIVE_SCHEMA, open_repeatable_read
+from trackside.projections.reading.bulk_reads import stream_rows
+from trackside.projections.writing.snapshots import fold_name
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.verify.log import (
     RecordObserver,

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
 from trackside.artifacts.store import Condition, Store
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.domain.findings import Finding, in_order
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.domain.checks.findings import Finding, in_order
 from trackside.replay.history.held_artifacts import HeldArtifact
 from trackside.verify.log import VerificationReport
 

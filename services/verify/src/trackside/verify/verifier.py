@@ -9,34 +9,34 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
-from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
-from trackside.contracts.encryption import EncryptedRecord
-from trackside.contracts.forgetting import StreamForgotten
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.labels import AnnotateStream, StreamAnnotated
-from trackside.contracts.message import Record
-from trackside.contracts.parking import RecordSkipped
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.fleet.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
+from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.streams.forgetting import StreamForgotten
+from trackside.contracts.streams.labels import AnnotateStream, StreamAnnotated
+from trackside.contracts.streams.parking import RecordSkipped
+from trackside.contracts.streams.watches import TasksWatched
+from trackside.contracts.tasks.artifacts import ArtifactSaved, ArtifactsForgotten
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     MetricReported,
     TaskAssigned,
     TaskContinued,
     TaskSubmitted,
 )
-from trackside.contracts.topics import Topics, partition_of
-from trackside.contracts.watches import TasksWatched
-from trackside.domain import child, key_events
-from trackside.domain.aggregate import AggregateType
-from trackside.domain.findings import Finding, Findings, RecordPosition, position_of
-from trackside.domain.invariants import AggregateInvariants
+from trackside.contracts.trust.encryption import EncryptedRecord
+from trackside.domain.checks.findings import Finding, Findings, RecordPosition, position_of
+from trackside.domain.checks.invariants import AggregateInvariants
+from trackside.domain.folding.aggregate import AggregateType
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
-from trackside.domain.stream import Stream, forget_settled, shrink
-from trackside.domain.streams import Streams
-from trackside.domain.task_events import KINDS, task_of
+from trackside.domain.streams import child, key_events
+from trackside.domain.streams.stream import Stream, forget_settled, shrink
+from trackside.domain.tasks.task_events import KINDS, task_of
 from trackside.verify.checks.artifacts import ArtifactChecks
 from trackside.verify.checks.causes import CauseChecks
 from trackside.verify.checks.children import ChildHistory, check_child_event, check_none_open

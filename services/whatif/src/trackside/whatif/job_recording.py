@@ -13,13 +13,19 @@ from trackside.aggregates.rounds.job_spec import JobSpec
 from trackside.aggregates.rounds.messages import FireDeploy, Range
 from trackside.aggregates.rounds.parts import ROUND
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Json, Message, Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, TaskAccepted, TaskReturned, TaskSubmitted
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Json, Message, Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.tasks.tasks import (
+    AttemptAdopted,
+    AttemptEnded,
+    TaskAccepted,
+    TaskReturned,
+    TaskSubmitted,
+)
+from trackside.domain.folding.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, forget_settled
+from trackside.domain.streams.stream import Stream, forget_settled
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.point_in_time import NOW, PointInTime
 from trackside.replay.history.recorded_stream import RecordedStream

@@ -15,7 +15,7 @@ from trackside.aggregates.rounds.trigger_messages import (
     Trigger,
     TriggerRule,
 )
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.refusals import nearest
 from trackside.replay.history.errors import BadScenarioError
 
 _SAMPLE_METRICS = (triggers.NUM_OF_SAMPLES, triggers.NUM_OF_NEW_SAMPLES)

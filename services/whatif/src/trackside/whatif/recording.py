@@ -9,9 +9,9 @@ from typing import Any
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Direction, TrialStatus
 from trackside.aggregates.search.state import RESUMED, Search, Trial, search_of
-from trackside.contracts.artifacts import TaskResumed
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import TaskResumed
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnded,
     MetricReported,
@@ -21,10 +21,10 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.domain.fold import fold
+from trackside.domain.folding.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, forget_settled
-from trackside.domain.task import TaskState
+from trackside.domain.streams.stream import Stream, forget_settled
+from trackside.domain.tasks.task import TaskState
 from trackside.replay.derive.rerun import refuse_promotion
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.point_in_time import NOW, PointInTime

@@ -12,7 +12,7 @@ from trackside.aggregates.rounds.split import added, share_of
 from trackside.aggregates.rounds.stage_events import close_version
 from trackside.aggregates.rounds.state import SamplePool
 from trackside.aggregates.rounds.triggers import Known
-from trackside.domain.retries import backoff_ms
+from trackside.domain.tasks.retries import backoff_ms
 from trackside.whatif.job_recording import EvalSamples, JobRecording, RoundTrace
 from trackside.whatif.job_scenario import JobScenario
 

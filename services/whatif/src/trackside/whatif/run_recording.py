@@ -10,13 +10,19 @@ from trackside.aggregates.run.critical_path import CriticalStep, critical_path
 from trackside.aggregates.run.messages import RunStarted
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import GateDecided, GateOpened
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.message import Message, Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, TaskAccepted, TaskReturned, TaskSubmitted
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.tasks import (
+    AttemptAdopted,
+    AttemptEnded,
+    TaskAccepted,
+    TaskReturned,
+    TaskSubmitted,
+)
+from trackside.domain.folding.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, forget_settled
+from trackside.domain.streams.stream import Stream, forget_settled
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.point_in_time import NOW, PointInTime
 from trackside.replay.history.recorded_stream import RecordedStream

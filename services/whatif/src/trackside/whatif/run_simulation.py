@@ -14,12 +14,12 @@ from trackside.aggregates.run.critical_path import CriticalStep, critical_path
 from trackside.aggregates.run.messages import RunStarted, StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import GateDecided, GateOpened
-from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.resources import RetryPolicy
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Envelope, Event, Record
+from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.tasks.artifacts import ArtifactSaved
+from trackside.contracts.tasks.resources import RetryPolicy
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskAccepted,
@@ -27,12 +27,12 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.domain.fold import fold
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.domain.folding.fold import fold
+from trackside.domain.folding.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import EndAction, OnEnd, PipelineSpec
-from trackside.domain.stream import Stream, forget_settled
-from trackside.domain.task import TaskState
+from trackside.domain.streams.stream import Stream, forget_settled
+from trackside.domain.tasks.task import TaskState
 from trackside.replay.history.errors import BadScenarioError
 from trackside.whatif.resimulate import PlacementOrder
 from trackside.whatif.run_recording import ItemTrace, RunRecording

@@ -6,10 +6,10 @@ import sys
 
 import structlog
 
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import run_service, wait_for_topics
-from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.eventlog.keys.record_writer import RecordWriter
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import run_service, wait_for_topics
+from trackside.eventlog.settings.settings import StackSettings, read_settings
 from trackside.telemetry.metrics import declare
 from trackside.worker.catalogue.task_catalogue import CatalogueError, TaskCatalogue, read_catalogue
 from trackside.worker.host.shared_folder import SharedFolder, SharedFolderError

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 import structlog
 
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import (
+from trackside.contracts.envelope.message import Envelope, Message
+from trackside.contracts.fleet.fleet import (
     CatalogueChanged,
     DeviceUnhealthy,
     WorkerHeartbeat,
@@ -18,9 +17,16 @@ from trackside.contracts.fleet import (
     WorkerLeft,
     WorkerLost,
 )
-from trackside.contracts.message import Envelope, Message
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.heartbeats import HeartbeatDigester
+from trackside.contracts.tasks.device_commands import (
+    GiveInstruction,
+    NextParameters,
+    RecallTask,
+    RunTask,
+    StopTask,
+)
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.domain.fleet.heartbeats import HeartbeatDigester
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from trackside.contracts.fleet import WorkerHeartbeat
+from trackside.contracts.fleet.fleet import WorkerHeartbeat
 from trackside.eventlog.clock import now_ms
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.gauges import Gauges

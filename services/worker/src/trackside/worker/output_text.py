@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 
-from trackside.contracts.redaction import LineRedactor, mask_secrets, redact
+from trackside.contracts.envelope.redaction import LineRedactor, mask_secrets, redact
 
 MAX_LINE_CHARACTERS = 8_192
 LAST_CHARACTERS = 2_048

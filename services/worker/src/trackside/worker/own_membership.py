@@ -3,11 +3,11 @@
 A worker that acted on each WorkerLost as it is would end its tasks for any user who may write to the topic.
 """
 
-from trackside.contracts.keys import KEYS_STREAM
-from trackside.contracts.message import Message
-from trackside.domain.fleet import Fleet, evolve
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.keys import KEYS_STREAM
+from trackside.domain.fleet.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 
 import structlog
 
-from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
+from trackside.contracts.tasks.artifacts import CHECKPOINT, CheckpointReference
 from trackside.eventlog.log import Appended
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.device_locks import DeviceLocks

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from trackside.contracts.redaction import REDACTED
+from trackside.contracts.envelope.redaction import REDACTED
 
 MIN_CHARACTERS: Final = 6
 """A shorter value is not masked: it would be found in words and numbers that are none."""

@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.artifacts.cache import MAX_ENTRIES
-from trackside.contracts.ids import Identifier, checked_list
-from trackside.contracts.memory import Memory, bytes_of
+from trackside.contracts.envelope.ids import Identifier, checked_list
+from trackside.contracts.envelope.memory import Memory, bytes_of
 
 
 def host_as_id() -> str:

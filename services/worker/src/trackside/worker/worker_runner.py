@@ -14,15 +14,15 @@ from trackside.artifacts.cache import Cache
 from trackside.artifacts.errors import CredentialMissing
 from trackside.artifacts.opening import load_credentials
 from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import HOST, Topics
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import HOST, Topics
+from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLeft
 from trackside.eventlog.background import CANCEL_AGAIN_S
-from trackside.eventlog.client_lifecycle import cancel_tasks
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.kafka.client_lifecycle import cancel_tasks
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.log_id import claim_folder, log_name
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.telemetry.disk_limits import DiskLimits
 from trackside.telemetry.disk_space import DiskWatch

@@ -17,16 +17,16 @@ from trackside.aggregates.batch.rows import BatchRows, GroupRows
 from trackside.aggregates.batch.spec import SPECS, stop_command
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.batch.view import VIEW
-from trackside.contracts.children import ChildRequested, WantedChild
-from trackside.contracts.message import Command, Json, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType, Handler
-from trackside.domain.child import Child
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Json, Record
+from trackside.contracts.streams.children import ChildRequested, WantedChild
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import AggregateType, Handler
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.child import Child
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 class BatchType(AggregateType[Batch]):

@@ -10,11 +10,11 @@ from trackside.aggregates.batch.messages import (
     SubmitTasks,
 )
 from trackside.aggregates.batch.state import Batch
-from trackside.contracts.children import ChildStopRequested
-from trackside.contracts.message import Command, Message
-from trackside.contracts.tasks import TaskStopRequested
-from trackside.domain.causality import Causality
+from trackside.contracts.envelope.message import Command, Message
+from trackside.contracts.streams.children import ChildStopRequested
+from trackside.contracts.tasks.tasks import TaskStopRequested
 from trackside.domain.display.short_text import named_values
+from trackside.domain.streams.causality import Causality
 
 
 class BatchCausality(Causality[Batch]):

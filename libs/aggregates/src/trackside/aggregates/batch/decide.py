@@ -20,21 +20,21 @@ from trackside.aggregates.batch.messages import (
     task_name,
 )
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
-from trackside.contracts.children import ChildRequested, ChildStopRequested, WantedChild
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Event
-from trackside.contracts.parts import Part
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
-from trackside.contracts.resources import Needs, RetryPolicy
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.contracts.topics import MAX_BATCH_BYTES
-from trackside.domain import task_reuse
-from trackside.domain.capabilities import Capabilities, device_problem, service_problem, type_problem
-from trackside.domain.child import Child
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem, nearest
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES
+from trackside.contracts.streams.children import ChildRequested, ChildStopRequested, WantedChild
+from trackside.contracts.tasks.resources import Needs, RetryPolicy
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.fleet.capabilities import Capabilities, device_problem, service_problem, type_problem
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream, check_not_begun, no_aggregate
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.child import Child
+from trackside.domain.streams.stream import Stream, check_not_begun, no_aggregate
+from trackside.domain.tasks import task_reuse
+from trackside.domain.tasks.task import Task, TaskState
 
 MOST_TASKS = 100
 """How many tasks one decision submits or stops: with their needs they stay well within one append."""

@@ -10,14 +10,14 @@ from trackside.aggregates.batch.messages import (
     task_name,
 )
 from trackside.aggregates.batch.state import Batch
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
-from trackside.domain.child import Child
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
+from trackside.domain.streams.child import Child
+from trackside.domain.tasks.task import Task
 
 
 def begin(batch_id: str, event: BatchStarted, record: Record) -> Batch:

@@ -13,9 +13,9 @@ from trackside.aggregates.batch.messages import (
     SubmitTasks,
     TaskSpec,
 )
-from trackside.contracts.examples import INPUT
-from trackside.contracts.message import Message
-from trackside.contracts.resources import Resources, Retry, RetryPolicy
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.resources import Resources, Retry, RetryPolicy
+from trackside.contracts.wire.examples import INPUT
 
 BATCH = BatchSpec(
     name="compare",

@@ -13,13 +13,13 @@ from trackside.aggregates.batch.messages import (
     GroupEnded,
     task_name,
 )
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Message, Record
-from trackside.contracts.parts import Part, number_of
-from trackside.contracts.resources import Needs, Resources
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.contracts.envelope.ids import batch_task_id
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.parts import Part, number_of
+from trackside.contracts.tasks.resources import Needs, Resources
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask
 
 
 class BatchInvariants(AggregateInvariants):

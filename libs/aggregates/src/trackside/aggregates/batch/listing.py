@@ -2,7 +2,7 @@
 
 from trackside.domain.display.listing import Listed, StreamListing
 from trackside.domain.display.text import counted
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 class BatchListing(StreamListing):

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from trackside.contracts.artifacts import ArtifactReference, Inputs
-from trackside.contracts.ids import Identifier
-from trackside.contracts.memory import Memory
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
-from trackside.contracts.resources import Needs, Priority, Resources, RetryPolicy, ServiceRule, Timeout
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.memory import Memory
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.tasks.artifacts import ArtifactReference, Inputs
+from trackside.contracts.tasks.resources import Needs, Priority, Resources, RetryPolicy, ServiceRule, Timeout
 
 GROUP = "group"
 """The kind of part that the tasks of a batch are for; its number counts from 0."""

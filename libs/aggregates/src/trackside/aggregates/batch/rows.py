@@ -12,14 +12,14 @@ from trackside.aggregates.batch.messages import (
     group_name,
 )
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
-from trackside.contracts.children import ChildEnded
-from trackside.contracts.message import Event
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.cells import json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
-from trackside.domain.task_events import TaskEvent
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.streams.children import ChildEnded
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.rows.cells import json_text, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task_events import TaskEvent
 
 _OF_BATCH = (BatchStarted, BatchStopRequested, BatchEnded)
 WAITING, SKIPPED = "WAITING", "SKIPPED"

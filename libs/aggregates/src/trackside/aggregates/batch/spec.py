@@ -1,8 +1,8 @@
 """The spec files of batches: tasks in groups, or one task, whose fields are at the top level."""
 
 from trackside.aggregates.batch.messages import GroupSpec, StopTasks, SubmitTasks, TaskSpec
-from trackside.contracts.message import Command, Json
-from trackside.domain.spec_kind import SpecKind
+from trackside.contracts.envelope.message import Command, Json
+from trackside.domain.folding.spec_kind import SpecKind
 
 _OF_GROUP = ("device", "estimate_memory", "estimate_cuda_memory")
 _OF_BATCH = ("queue",)

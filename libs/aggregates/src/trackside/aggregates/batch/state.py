@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer
 
 from trackside.aggregates.batch.messages import BatchSpec, BatchStatus, task_name
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.stream import Stream
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.streams.stream import Stream
 
 OVER = frozenset({BatchStatus.DONE, BatchStatus.STOPPED})
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from trackside.aggregates.batch.listing import BatchListing
 from trackside.aggregates.batch.messages import GROUP, BatchStatus, group_name
 from trackside.aggregates.batch.state import OVER, Batch
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.child import Child
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display import report, task_rows, task_state
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.short_text import named_values
@@ -23,8 +22,9 @@ from trackside.domain.display.view import (
     StreamEnd,
     View,
 )
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.child import Child
+from trackside.domain.streams.stream import Stream
 
 GROUPS = "groups"
 SHOWN_GROUPS = 8

@@ -18,9 +18,9 @@ from trackside.aggregates.dataset.messages import (
     ResumeDataset,
 )
 from trackside.aggregates.dataset.state import Dataset, watcher_id
-from trackside.contracts.message import Command, Message
-from trackside.domain.causality import Causality
+from trackside.contracts.envelope.message import Command, Message
 from trackside.domain.display.short_text import named_values
+from trackside.domain.streams.causality import Causality
 
 
 class DatasetCausality(Causality[Dataset]):

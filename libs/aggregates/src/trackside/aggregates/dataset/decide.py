@@ -19,21 +19,21 @@ from trackside.aggregates.dataset.messages import (
 )
 from trackside.aggregates.dataset.report import reported_event
 from trackside.aggregates.dataset.state import Dataset, dataset_of, watcher_id
-from trackside.contracts.fleet import WATCH_DATASET
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Event
-from trackside.contracts.parts import Part
-from trackside.contracts.refusals import Problem
-from trackside.contracts.resources import Needs, Resources, ServicePolicy
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
-from trackside.domain.aggregate import Decided
-from trackside.domain.capabilities import credential_problem
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.fleet.fleet import WATCH_DATASET
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.resources import Needs, Resources, ServicePolicy
+from trackside.contracts.tasks.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.fleet.capabilities import credential_problem
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream, check_not_begun, no_aggregate
-from trackside.domain.task import Task
-from trackside.domain.task_instructions import is_ready
+from trackside.domain.streams.stream import Stream, check_not_begun, no_aggregate
+from trackside.domain.tasks.task import Task
+from trackside.domain.tasks.task_instructions import is_ready
 
 WATCHER_MEMORY_BYTES = 268_435_456
 """What the service reserves that watches a dataset: it holds one line at a time, and samples for drift."""

@@ -15,12 +15,12 @@ from trackside.aggregates.dataset.messages import (
     DatasetTruncated,
 )
 from trackside.aggregates.dataset.state import Dataset
-from trackside.contracts.fleet import WATCH_DATASET
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Json, Record
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.fleet.fleet import WATCH_DATASET
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 
 
 def begin(dataset_id: str, event: DatasetRegistered, record: Record) -> Dataset:

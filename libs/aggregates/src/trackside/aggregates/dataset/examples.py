@@ -16,7 +16,7 @@ from trackside.aggregates.dataset.messages import (
     RegisterDataset,
     ResumeDataset,
 )
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
 
 DATASET = DatasetSpec(
     url="s3://digits/samples.csv",

@@ -15,12 +15,12 @@ from trackside.aggregates.dataset.messages import (
     DatasetResumed,
     DatasetTruncated,
 )
-from trackside.contracts.message import Json, Message, Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import KEPT_DETAILS, AggregateInvariants, CheckedTask, check_needs
+from trackside.contracts.envelope.message import Json, Message, Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import KEPT_DETAILS, AggregateInvariants, CheckedTask, check_needs
 
 
 class DatasetInvariants(AggregateInvariants):

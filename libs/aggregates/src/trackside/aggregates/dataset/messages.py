@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.artifacts import Sha256, Url
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
-from trackside.contracts.tasks import Figure
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.tasks.artifacts import Sha256, Url
+from trackside.contracts.tasks.tasks import Figure
 
 WATCH = "watch"
 """The kind of part of the service that watches a dataset; its number counts from 1."""

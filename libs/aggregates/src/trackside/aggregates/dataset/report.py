@@ -15,10 +15,10 @@ from trackside.aggregates.dataset.messages import (
     DatasetTruncated,
 )
 from trackside.aggregates.dataset.state import Dataset
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import Figure
-from trackside.domain.task import Task
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.tasks.tasks import Figure
+from trackside.domain.tasks.task import Task
 
 MAX_MESSAGE = 1_000
 """How many characters of a watcher's message are kept."""

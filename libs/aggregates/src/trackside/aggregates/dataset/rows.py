@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from trackside.aggregates.dataset.messages import DatasetStatus
 from trackside.aggregates.dataset.state import dataset_of
-from trackside.contracts.message import Event
-from trackside.domain.cells import json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
+from trackside.contracts.envelope.message import Event
+from trackside.domain.rows.cells import json_text, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 
 class DatasetRows:

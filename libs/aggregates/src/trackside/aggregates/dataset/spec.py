@@ -1,7 +1,7 @@
 """The spec files of datasets: where one is, and how it is read."""
 
 from trackside.aggregates.dataset.messages import RegisterDataset
-from trackside.domain.spec_kind import SpecKind
+from trackside.domain.folding.spec_kind import SpecKind
 
 
 def _title(command: RegisterDataset) -> str:

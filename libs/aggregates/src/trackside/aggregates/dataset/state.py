@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from trackside.aggregates.dataset.messages import WATCH, DatasetEnd, DatasetSpec, DatasetStatus
-from trackside.contracts.tasks import Figure
-from trackside.domain.stream import Stream
+from trackside.contracts.tasks.tasks import Figure
+from trackside.domain.streams.stream import Stream
 
 STOPPED = frozenset({DatasetStatus.TRUNCATED, DatasetStatus.CHANGED, DatasetStatus.REFUSED})
 """The states in which nothing is taken from a dataset since something is wrong with it."""

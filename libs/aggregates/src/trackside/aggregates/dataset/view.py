@@ -4,14 +4,14 @@ from collections.abc import Collection, Sequence
 
 from trackside.aggregates.dataset.listing import DatasetListing
 from trackside.aggregates.dataset.state import STOPPED, Dataset
-from trackside.contracts.memory import shown
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import counted
 from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 SAMPLES = "samples"
 

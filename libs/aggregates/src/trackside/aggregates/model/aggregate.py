@@ -24,15 +24,15 @@ from trackside.aggregates.model.rows import ModelRows, ModelVersionRows
 from trackside.aggregates.model.spec import SPECS
 from trackside.aggregates.model.state import Model
 from trackside.aggregates.model.view import VIEW
-from trackside.contracts.message import Command, Event, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType, Handler
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Event, Record
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import AggregateType, Handler
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.folding.signals import Signal
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.signals import Signal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 class ModelType(AggregateType[Model]):

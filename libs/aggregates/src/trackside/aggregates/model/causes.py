@@ -18,8 +18,8 @@ from trackside.aggregates.model.messages import (
     source_of,
 )
 from trackside.aggregates.model.state import Model
-from trackside.contracts.message import Command, Message
-from trackside.domain.causality import Causality, StreamSubject
+from trackside.contracts.envelope.message import Command, Message
+from trackside.domain.streams.causality import Causality, StreamSubject
 
 
 class ModelCausality(Causality[Model]):

@@ -27,11 +27,11 @@ from trackside.aggregates.model.messages import (
     source_of,
 )
 from trackside.aggregates.model.state import Model, model_of, size_of
-from trackside.contracts.artifacts import MAX_MODEL_VERSIONS
-from trackside.contracts.refusals import Problem, nearest
-from trackside.domain.aggregate import Decided
-from trackside.domain.lookup import Lookup
-from trackside.domain.stream import Stream, check_not_begun, no_aggregate
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.streams.stream import Stream, check_not_begun, no_aggregate
 
 
 def register(stream: Stream, wanted: RegisterModel, command_id: str, lookup: Lookup) -> Decided:

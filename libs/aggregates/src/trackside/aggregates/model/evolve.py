@@ -11,7 +11,7 @@ from trackside.aggregates.model.messages import (
     ModelVersionAdded,
 )
 from trackside.aggregates.model.state import Model, ModelVersion, size_of
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.domain.outcome import Outcome
 
 

@@ -17,8 +17,8 @@ from trackside.aggregates.model.messages import (
     TagModel,
     TrainedBy,
 )
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import ArtifactReference
 
 MODEL = ModelSpec(description="handwritten digits", tags=["images"], labels={"owner": "vision"})
 VERSION = ModelVersionSpec(

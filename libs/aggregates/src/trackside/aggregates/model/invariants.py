@@ -20,10 +20,10 @@ from trackside.aggregates.model.messages import (
     SetModelStage,
     TagModel,
 )
-from trackside.contracts.artifacts import ArtifactReference, place_of
-from trackside.contracts.message import Message, Record
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.tasks.artifacts import ArtifactReference, place_of
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask
 
 
 class ModelInvariants(AggregateInvariants):

@@ -1,7 +1,7 @@
 """The line of a model in a list."""
 
 from trackside.domain.display.listing import Listed, StreamListing
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 class ModelListing(StreamListing):

@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, ArtifactReference, Inputs
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
-from trackside.contracts.tasks import Figure
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS, ArtifactReference, Inputs
+from trackside.contracts.tasks.tasks import Figure
 
 MAX_TOTAL_BYTES = 64 * 2**20
 """How long the versions of a model may be as JSON, together: its state has all of them."""

@@ -1,7 +1,7 @@
 """The spec files of models: what is said of a model as a whole."""
 
 from trackside.aggregates.model.messages import RegisterModel
-from trackside.domain.spec_kind import SpecKind
+from trackside.domain.folding.spec_kind import SpecKind
 
 
 def _title(command: RegisterModel) -> str:

@@ -8,7 +8,7 @@ from trackside.aggregates.model.messages import (
     ModelStatus,
     ModelVersionSpec,
 )
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 
 @dataclass(slots=True)

@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 from trackside.aggregates.model.listing import ModelListing, production_text
 from trackside.aggregates.model.messages import ModelVersionSpec
 from trackside.aggregates.model.state import Model, ModelVersion
-from trackside.contracts.memory import shown
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, as_text, counted
 from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 VERSIONS = "versions"
 STAGES = ("none", "staging", "production", "archived")

@@ -24,18 +24,18 @@ from trackside.aggregates.pipeline.rows import (
 from trackside.aggregates.pipeline.spec import SPECS, stop_command
 from trackside.aggregates.pipeline.state import DefinedPipeline
 from trackside.aggregates.pipeline.view import VIEW
-from trackside.contracts.children import ChildRequested, WantedChild
-from trackside.contracts.message import Command, Event, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.watches import TaskWatch
-from trackside.domain.aggregate import Aggregates, AggregateType, FindStream, Handler
-from trackside.domain.child import Child
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Event, Record
+from trackside.contracts.streams.children import ChildRequested, WantedChild
+from trackside.contracts.streams.watches import TaskWatch
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import Aggregates, AggregateType, FindStream, Handler
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.folding.signals import Signal
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.signals import Signal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.child import Child
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 class PipelineType(AggregateType[DefinedPipeline]):

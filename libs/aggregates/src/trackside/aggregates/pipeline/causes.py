@@ -29,10 +29,10 @@ from trackside.aggregates.pipeline.schedule_messages import (
     UpdateSchedule,
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline
-from trackside.contracts.children import ChildStopRequested
-from trackside.contracts.message import Command, Message
-from trackside.domain.causality import Causality
+from trackside.contracts.envelope.message import Command, Message
+from trackside.contracts.streams.children import ChildStopRequested
 from trackside.domain.display.short_text import named_values
+from trackside.domain.streams.causality import Causality
 
 
 class PipelineCausality(Causality[DefinedPipeline]):

@@ -25,16 +25,16 @@ from trackside.aggregates.pipeline.messages import (
 )
 from trackside.aggregates.pipeline.run_checks import MAX_BODY_BYTES, check_run
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun, PipelineVersion, pipeline_of
-from trackside.contracts.children import ChildRequested, ChildStopRequested, WantedChild
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.message import Command, Event, Json
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem
-from trackside.domain.aggregate import Decided
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.message import Command, Event, Json
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem
+from trackside.contracts.streams.children import ChildRequested, ChildStopRequested, WantedChild
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.pipelines import compiling
 from trackside.domain.pipelines.child_steps import wanted_children
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream, check_not_begun, no_aggregate
+from trackside.domain.streams.stream import Stream, check_not_begun, no_aggregate
 
 MAX_NAME = 128 - MOST_RUN_DIGITS - 1
 """How long the name of a pipeline may be: the ids of its runs begin with it."""

@@ -25,10 +25,10 @@ from trackside.aggregates.pipeline.state import (
     NumberedRun,
     PipelineVersion,
 )
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.message import Record
-from trackside.domain.child import REFUSED, Child
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.children import ChildRequested
 from trackside.domain.outcome import Outcome
+from trackside.domain.streams.child import REFUSED, Child
 
 
 def begin(pipeline_id: str, event: PipelineDefined, record: Record) -> DefinedPipeline:

@@ -28,7 +28,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleWatched,
     UpdateSchedule,
 )
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
 from trackside.domain.pipelines.compiling import digest
 from trackside.domain.pipelines.definition import PipelineSpec
 

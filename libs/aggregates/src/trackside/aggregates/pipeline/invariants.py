@@ -27,9 +27,9 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleSpec,
     ScheduleUpdated,
 )
-from trackside.contracts.message import Message, Record
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.contracts.envelope.message import Message, Record
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask
 from trackside.domain.pipelines.compiling import digest
 
 

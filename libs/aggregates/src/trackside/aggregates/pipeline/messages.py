@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.domain.pipelines.definition import MAX_STEPS, PipelineSpec, StepName
 
 RUN = "run"

@@ -13,11 +13,11 @@ from trackside.aggregates.pipeline.messages import (
 )
 from trackside.aggregates.pipeline.schedule_messages import ScheduleEvent
 from trackside.aggregates.pipeline.state import pipeline_of
-from trackside.contracts.message import Event
-from trackside.domain import child
-from trackside.domain.cells import json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
+from trackside.contracts.envelope.message import Event
+from trackside.domain.rows.cells import json_text, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams import child
+from trackside.domain.streams.stream import Stream
 
 
 class PipelineRows:

@@ -10,8 +10,8 @@ from trackside.aggregates.pipeline.messages import (
     RunNumbered,
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline, PipelineVersion
-from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.topics import MAX_BATCH_BYTES
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES
 from trackside.domain.pipelines import compiling
 
 MAX_BODY_BYTES = MAX_BATCH_BYTES - 4_096

@@ -15,7 +15,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
 )
 from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
 from trackside.aggregates.pipeline.state import DefinedPipeline
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.domain.outcome import Outcome
 
 

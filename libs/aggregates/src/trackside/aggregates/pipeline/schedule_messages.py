@@ -4,9 +4,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
-from trackside.contracts.watches import TaskWatch
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.streams.watches import TaskWatch
 from trackside.domain.pipelines.definition import MAX_STEPS, StepName
 
 MAX_SCHEDULES = 100

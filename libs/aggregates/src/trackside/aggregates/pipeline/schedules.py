@@ -28,12 +28,11 @@ from trackside.aggregates.pipeline.schedule_messages import (
 from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
 from trackside.aggregates.pipeline.trigger_checks import trigger_problems
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, json_path, nearest
-from trackside.contracts.secret_search import secrets_in
-from trackside.domain import cron
-from trackside.domain.aggregate import Decided
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem, json_path, nearest
+from trackside.contracts.wire.secret_search import secrets_in
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.pipelines.references import (
     MissingValueError,
     Reference,
@@ -43,7 +42,8 @@ from trackside.domain.pipelines.references import (
     step_into,
 )
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream, no_aggregate
+from trackside.domain.streams.stream import Stream, no_aggregate
+from trackside.domain.times import cron
 
 TRIGGER = "trigger"
 """What references name that stand for what is known of the cause of a run."""

@@ -1,8 +1,8 @@
 """No spec files begin a pipeline: one is defined by name, and a file of kind `pipeline` is run as it is."""
 
 from trackside.aggregates.pipeline.messages import CancelPipelineRuns
-from trackside.contracts.message import Command
-from trackside.domain.spec_kind import SpecKind
+from trackside.contracts.envelope.message import Command
+from trackside.domain.folding.spec_kind import SpecKind
 
 SPECS: tuple[SpecKind, ...] = ()
 

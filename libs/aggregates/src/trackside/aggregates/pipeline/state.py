@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from trackside.aggregates.pipeline.messages import DEFAULT_MAX_RUNS, PipelineStatus, run_id, run_number
 from trackside.aggregates.pipeline.schedule_state import Schedule
-from trackside.contracts.message import Json
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Json
+from trackside.domain.streams.stream import Stream
 
 QUEUED, RUNNING, STOPPING, CANCELLED = "QUEUED", "RUNNING", "STOPPING", "CANCELLED"
 """The states of a run as its pipeline knows it; it is cancelled, or ends as its own stream says it."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from trackside.aggregates.pipeline.schedule_messages import ScheduleTrigger
-from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.tasks.tasks import AttemptEnd
 
 _BOUNDED = ("best", "metric")
 _OF_TASKS = ("task_ended", "artifact", "metric")

@@ -6,13 +6,13 @@ from trackside.aggregates.pipeline.schedule_messages import ScheduleTrigger, Sch
 from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
 from trackside.aggregates.pipeline.schedules import Cause, fire_events
 from trackside.aggregates.pipeline.state import DefinedPipeline
-from trackside.contracts.refusals import Problem
-from trackside.contracts.watches import TaskWatch
-from trackside.domain.aggregate import Aggregates, FindStream
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.streams.watches import TaskWatch
+from trackside.domain.folding.aggregate import Aggregates, FindStream
+from trackside.domain.folding.signals import Signal, schedules_behind
 from trackside.domain.proposal import Proposal, cause_of
-from trackside.domain.signals import Signal, schedules_behind
-from trackside.domain.stream import Stream
-from trackside.domain.watches import MAX_WATCHES
+from trackside.domain.streams.stream import Stream
+from trackside.domain.streams.watches import MAX_WATCHES
 
 
 def signals(pipeline: DefinedPipeline) -> Iterator[Signal]:

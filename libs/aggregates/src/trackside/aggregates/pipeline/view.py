@@ -7,14 +7,14 @@ from trackside.aggregates.pipeline.listing import PipelineListing
 from trackside.aggregates.pipeline.messages import PipelineStatus
 from trackside.aggregates.pipeline.schedule_state import Schedule
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun, PipelineVersion
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted
 from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 VERSIONS, RUNS, SCHEDULES, ALL_SCHEDULES = "versions", "runs", "schedules", "all_schedules"
 _STATUSES = ("QUEUED", "RUNNING", "STOPPING", "CANCELLED", "REFUSED")

@@ -21,19 +21,19 @@ from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, In
 from trackside.aggregates.rounds.spec import SPECS
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.aggregates.rounds.view import VIEW
-from trackside.contracts.children import ChildRequested, WantedChild
-from trackside.contracts.message import Command, Event, Json, Message, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.watches import TaskWatch
-from trackside.domain.aggregate import AggregateType, Handler
-from trackside.domain.child import Child
-from trackside.domain.gauges import GaugeReading
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
+from trackside.contracts.streams.children import ChildRequested, WantedChild
+from trackside.contracts.streams.watches import TaskWatch
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import AggregateType, Handler
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.folding.signals import GaugeReading
 from trackside.domain.outcome import Outcome
-from trackside.domain.outgoing import OutgoingCommand
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.child import Child
+from trackside.domain.streams.outgoing import OutgoingCommand
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 class RoundsType(AggregateType[IncrementalJob]):

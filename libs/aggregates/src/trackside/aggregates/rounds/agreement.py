@@ -10,8 +10,8 @@ from typing import Any
 from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.job_spec import DeploySpec
 from trackside.aggregates.rounds.messages import StageEnded
-from trackside.contracts.message import Record
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Record
+from trackside.domain.checks.findings import Findings
 
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 

@@ -6,9 +6,9 @@ from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.deploy_messages import RoundModel
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.message import Command, Message
-from trackside.domain.causality import Causality, StreamSubject
+from trackside.contracts.envelope.message import Command, Message
 from trackside.domain.display.short_text import named_values
+from trackside.domain.streams.causality import Causality, StreamSubject
 
 
 class RoundsCausality(Causality[IncrementalJob]):

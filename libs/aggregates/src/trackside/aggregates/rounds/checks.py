@@ -18,19 +18,19 @@ from trackside.aggregates.rounds.job_spec import (
 from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS, is_number, misspelt
 from trackside.aggregates.rounds.others import dataset_state, model_state, round_model
 from trackside.aggregates.rounds.parts import file_fields
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE
-from trackside.contracts.children import WantedChild
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.topics import MAX_BATCH_BYTES
-from trackside.domain.capabilities import (
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES
+from trackside.contracts.streams.children import WantedChild
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE
+from trackside.domain.fleet.capabilities import (
     Capabilities,
     credential_problem,
     device_problem,
     service_problem,
     type_problem,
 )
-from trackside.domain.lookup import Lookup
+from trackside.domain.folding.lookup import Lookup
 
 MAX_JOB_BYTES = MAX_BATCH_BYTES // 4
 """How long the definition of a job may be as JSON."""

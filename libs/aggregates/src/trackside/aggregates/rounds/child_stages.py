@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from trackside.aggregates.rounds.job_spec import StageName, StageSpec
-from trackside.contracts.artifacts import STORED, ArtifactReference
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import STORED, ArtifactReference
 
 RESERVED = "round"
 """The parameter of a stage that says of which round it is."""

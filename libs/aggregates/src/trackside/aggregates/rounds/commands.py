@@ -35,10 +35,10 @@ from trackside.aggregates.rounds.others import round_model
 from trackside.aggregates.rounds.stage_events import has_samples
 from trackside.aggregates.rounds.state import IncrementalJob, Round, job_of
 from trackside.aggregates.rounds.triggers import holds
-from trackside.contracts.refusals import Problem
-from trackside.domain.aggregate import Decided
-from trackside.domain.lookup import Lookup
-from trackside.domain.stream import Stream, check_not_begun
+from trackside.contracts.envelope.refusals import Problem
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.streams.stream import Stream, check_not_begun
 
 
 def create(stream: Stream, wanted: CreateIncrementalJob, command_id: str, lookup: Lookup) -> Decided:

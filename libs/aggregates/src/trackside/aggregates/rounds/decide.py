@@ -9,12 +9,12 @@ from trackside.aggregates.rounds.others import dataset_state
 from trackside.aggregates.rounds.parts import FOLDER, samples_of
 from trackside.aggregates.rounds.split import added, count, share_of
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.children import ChildStopRequested
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import TaskStopRequested
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.children import ChildStopRequested
+from trackside.contracts.tasks.tasks import TaskStopRequested
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 
 def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal]:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from trackside.aggregates.rounds.deploy_messages import ConfigRemovalEnded
 from trackside.aggregates.rounds.parts import file_task_needs, removal_task
 from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, TaskOutcome
-from trackside.contracts.fleet import COPY_MODEL
-from trackside.contracts.message import Json, Record
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.fleet.fleet import COPY_MODEL
+from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.retries import backoff_ms
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.retries import backoff_ms
 
 REMOVAL_MS = 600_000
 """How long the removal may take, all tries counted, from the first task on."""

@@ -19,9 +19,9 @@ from trackside.aggregates.rounds.number_sets import has_number, with_number
 from trackside.aggregates.rounds.parts import file_targets, targets_of
 from trackside.aggregates.rounds.service_counts import ServiceCounts
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, TriggerState
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.domain.outcome import Outcome
-from trackside.domain.retries import backoff_ms
+from trackside.domain.tasks.retries import backoff_ms
 
 MAX_FOREIGN = 100
 """How many services outside of Trackside may report to a job."""

@@ -4,10 +4,10 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Event, Json, is_absent
-from trackside.contracts.tasks import Figure
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, Event, Json, is_absent
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.tasks import Figure
 
 
 class _Part(BaseModel):

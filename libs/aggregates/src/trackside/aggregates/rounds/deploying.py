@@ -24,14 +24,14 @@ from trackside.aggregates.rounds.parts import (
 )
 from trackside.aggregates.rounds.stages import failed
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
-from trackside.contracts.fleet import COPY_MODEL
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.fleet.fleet import COPY_MODEL
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
-from trackside.domain.task_instructions import is_ready
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
+from trackside.domain.tasks.task_instructions import is_ready
 
 
 def lacking(stream: Stream[IncrementalJob]) -> Iterator[Proposal]:

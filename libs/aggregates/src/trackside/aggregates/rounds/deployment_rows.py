@@ -6,10 +6,10 @@ from trackside.aggregates.rounds import deploy_messages as deploying
 from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.record_cells import Cells, rows_of
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.message import Event, Record
-from trackside.domain.cells import bigint, json_text, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowValues, Table
+from trackside.contracts.envelope.message import Event, Record
+from trackside.domain.rows.cells import bigint, json_text, without_nul
+from trackside.domain.rows.table import RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 
 class TriggerRows:

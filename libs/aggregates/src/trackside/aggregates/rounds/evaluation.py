@@ -18,8 +18,8 @@ from trackside.aggregates.rounds.stage_events import NO_SAMPLES, has_samples
 from trackside.aggregates.rounds.state import IncrementalJob, Round, TriggerState
 from trackside.aggregates.rounds.trigger_messages import Trigger
 from trackside.aggregates.rounds.triggers import Known
-from trackside.contracts.message import Event, Json
-from trackside.domain.retries import backoff_ms
+from trackside.contracts.envelope.message import Event, Json
+from trackside.domain.tasks.retries import backoff_ms
 
 METRICS = frozenset(triggers.TRAIN_METRICS)
 """What the triggers of training and evaluation know; `drift` only if the dataset has its samples watched."""

@@ -16,7 +16,7 @@ from trackside.aggregates.rounds.messages import (
 from trackside.aggregates.rounds.parts import service_targets, targets_of
 from trackside.aggregates.rounds.split import added, count
 from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, SamplePool, ServiceState
-from trackside.contracts.message import Message, Record
+from trackside.contracts.envelope.message import Message, Record
 from trackside.domain.outcome import Outcome
 
 

@@ -61,8 +61,8 @@ from trackside.aggregates.rounds.messages import (
     UpdateIncrementalJob,
 )
 from trackside.aggregates.rounds.trigger_messages import AllTriggers, DailyWindow, MetricCondition
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import ArtifactReference
 
 WEIGHTS = ArtifactReference(
     uri=f"store:sha256/{'7d' * 32}",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from trackside.aggregates.rounds.round_display import as_number
 from trackside.aggregates.rounds.services import all_counts
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.domain.gauges import GaugeReading
+from trackside.domain.folding.signals import GaugeReading
 
 PREFIX = "trackside.dispatcher"
 MAX_METRICS = 20

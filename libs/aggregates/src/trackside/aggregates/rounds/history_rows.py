@@ -9,10 +9,10 @@ from trackside.aggregates.rounds.messages import StageState
 from trackside.aggregates.rounds.record_cells import Cells, rows_of
 from trackside.aggregates.rounds.split import Use, count
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.message import Event, Record
-from trackside.domain.cells import bigint, json_text, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowValues, Table
+from trackside.contracts.envelope.message import Event, Record
+from trackside.domain.rows.cells import bigint, json_text, without_nul
+from trackside.domain.rows.table import RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 FOLLOWING: dict[StageName, StageName] = {"train": "eval", "eval": "deploy"}
 

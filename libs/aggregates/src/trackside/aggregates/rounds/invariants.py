@@ -11,13 +11,13 @@ from trackside.aggregates.rounds import agreement, messages
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds.job_spec import DeploySpec, JobSpec
 from trackside.aggregates.rounds.messages import Range, ReportHardExamples
-from trackside.contracts.artifacts import ArtifactReference, place_of
-from trackside.contracts.message import Record
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask, check_needs
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.artifacts import ArtifactReference, place_of
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask, check_needs
 
 STAGES = ("train", "eval", "deploy")
 SAMPLES, LIVE = "INV-23", "INV-24"

@@ -6,10 +6,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from trackside.aggregates.rounds.trigger_messages import TriggerRule
-from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, Inputs, Url
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import Json, is_absent
-from trackside.contracts.resources import Needs, Timeout
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import Json, is_absent
+from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS, Inputs, Url
+from trackside.contracts.tasks.resources import Needs, Timeout
 
 MAX_SERVICES = 100
 """How many inference services a job may have, replicas counted."""

@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job_spec import JobSpec, StageName
-from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, ArtifactReference
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
-from trackside.contracts.tasks import Figure
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS, ArtifactReference
+from trackside.contracts.tasks.tasks import Figure
 
 JobReason = Annotated[str, Field(max_length=1_000)]
 Range = tuple[int, int]

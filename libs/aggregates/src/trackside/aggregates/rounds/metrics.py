@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from trackside.aggregates.rounds.messages import SeenMetric
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.refusals import nearest
 
 REDUCERS = ("mean", "max", "min")
 DELTA = "_delta"

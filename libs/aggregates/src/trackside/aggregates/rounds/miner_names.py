@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from trackside.contracts.refusals import closest
+from trackside.contracts.envelope.refusals import closest
 
 BUILT_IN_MINERS: Mapping[str, frozenset[str]] = MappingProxyType(
     {

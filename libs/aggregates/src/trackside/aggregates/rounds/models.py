@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from trackside.aggregates.rounds.messages import ModelVersionSummary
 from trackside.aggregates.rounds.state import IncrementalJob, Round
-from trackside.contracts.message import Json
-from trackside.domain.outgoing import OutgoingCommand
+from trackside.contracts.envelope.message import Json
+from trackside.domain.streams.outgoing import OutgoingCommand
 
 ADD_VERSION = "trackside.add-model-version.v1"
 SET_STAGE = "trackside.set-model-stage.v1"

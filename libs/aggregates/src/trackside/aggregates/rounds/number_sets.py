@@ -3,7 +3,7 @@
 They are hexadecimal digits, a quarter of a byte a number; the last bit is that of 0: `"6"` are 1 and 2.
 """
 
-from trackside.contracts.artifacts import MAX_MODEL_VERSIONS
+from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS
 
 
 def has_number(numbers: str, number: int) -> bool:

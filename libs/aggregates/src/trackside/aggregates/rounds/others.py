@@ -3,9 +3,9 @@
 from typing import Any, Protocol
 
 from trackside.aggregates.rounds.deploy_messages import RoundModel
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.tasks import Figure
-from trackside.domain.lookup import Lookup
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.tasks import Figure
+from trackside.domain.folding.lookup import Lookup
 
 
 class _End(Protocol):

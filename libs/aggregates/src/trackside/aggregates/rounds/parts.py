@@ -9,8 +9,8 @@ JOB.delete.folder.N             removes the folder below `config` of a job that 
 
 from trackside.aggregates.rounds.job_spec import DeploySpec, InferenceSpec, StageName
 from trackside.aggregates.rounds.state import REMOVAL_TASKS, IncrementalJob
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs, Resources
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.resources import Needs, Resources
 
 ROUND, UPDATE, SERVE, DELETE = "round", "update", "serve", "delete"
 """The kinds of parts that tasks are for; the number is that of the round, update, replica or try."""

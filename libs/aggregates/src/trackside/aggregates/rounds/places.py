@@ -7,8 +7,8 @@ from trackside.aggregates.rounds.job_spec import JobSpec
 from trackside.aggregates.rounds.messages import JobStatus
 from trackside.aggregates.rounds.others import dataset_state
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.contracts.refusals import Problem
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.refusals import Problem
+from trackside.domain.folding.lookup import Lookup
 
 _LOCAL = ("file://localhost/", "file:///")
 

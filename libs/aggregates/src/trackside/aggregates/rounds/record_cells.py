@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.contracts.message import Record
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowValues, Table
+from trackside.contracts.envelope.message import Record
+from trackside.domain.rows.table import RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 Cells = dict[str, Any]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from trackside.aggregates.rounds.metrics import DELTA, name_of
 from trackside.aggregates.rounds.trigger_display import progress_text
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.text import Column, TextTable, counted, duration, number, one_line
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 WHY_WIDTH, DIGEST_WIDTH = 26, 12
 """How many characters of a reason, and of a digest, a table shows."""

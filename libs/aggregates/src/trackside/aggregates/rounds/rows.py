@@ -8,10 +8,10 @@ from trackside.aggregates.rounds.services import all_counts
 from trackside.aggregates.rounds.split import count
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.aggregates.rounds.trigger_display import trigger_rows
-from trackside.contracts.message import Event
-from trackside.domain.cells import json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
+from trackside.contracts.envelope.message import Event
+from trackside.domain.rows.cells import json_text, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 RECORD_ROWS = (
     DefinitionRows(),

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.domain.task import Task
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.domain.tasks.task import Task
 
 HARD_EXAMPLES = "hard-examples"
 """The name of the artifacts in which services save hard examples."""

@@ -13,12 +13,12 @@ from trackside.aggregates.rounds.service_counts import (
     unreported,
 )
 from trackside.aggregates.rounds.state import IncrementalJob, ServiceState
-from trackside.contracts.message import Json
-from trackside.contracts.resources import ServicePolicy
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.resources import ServicePolicy
+from trackside.contracts.tasks.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 RESERVED = "service"
 """The parameter of the task of a service that says which one it is, and what it serves."""

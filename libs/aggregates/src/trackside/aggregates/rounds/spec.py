@@ -2,7 +2,7 @@
 
 from trackside.aggregates.rounds.job_spec import JobSpec
 from trackside.aggregates.rounds.messages import CreateIncrementalJob
-from trackside.domain.spec_kind import SpecKind
+from trackside.domain.folding.spec_kind import SpecKind
 
 
 def _title(command: CreateIncrementalJob) -> str:

@@ -15,8 +15,8 @@ from trackside.aggregates.rounds.messages import (
 from trackside.aggregates.rounds.parts import samples_of
 from trackside.aggregates.rounds.split import dropped
 from trackside.aggregates.rounds.state import IncrementalJob, Round, SampleManifest, SamplePool, TriggerState
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.domain.outcome import Outcome
 
 NO_SAMPLES = "no_samples"

@@ -19,16 +19,16 @@ from trackside.aggregates.rounds.parts import file_fields, file_task_needs, roun
 from trackside.aggregates.rounds.split import SplitRule
 from trackside.aggregates.rounds.stage_events import OPEN
 from trackside.aggregates.rounds.state import IncrementalJob, Round, TaskOutcome
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.fleet import WRITE_MANIFEST
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.command import ReceivedCommand
-from trackside.domain.lookup import Lookup
-from trackside.domain.outgoing import answer_of, effect_is_read
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.fleet.fleet import WRITE_MANIFEST
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
+from trackside.domain.streams.command import ReceivedCommand
+from trackside.domain.streams.outgoing import answer_of, effect_is_read
+from trackside.domain.streams.stream import Stream
 
 
 def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal]:

@@ -8,10 +8,10 @@ from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary,
 from trackside.aggregates.rounds.number_sets import largest
 from trackside.aggregates.rounds.service_counts import ProcessCounts, ServiceCounts
 from trackside.aggregates.rounds.split import SplitRule, count
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import Figure
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.tasks import Figure
+from trackside.domain.streams.stream import Stream
 
 SHOWN_VERSIONS = 20
 """How many versions that were live are listed where people read them."""

@@ -23,16 +23,16 @@ from trackside.aggregates.rounds.state import (
     ServiceState,
     TaskOutcome,
 )
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
-from trackside.contracts.message import Json, Record
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, TaskAccepted, TaskSubmitted
-from trackside.domain.child import REFUSED, Child
-from trackside.domain.retries import backoff_ms
-from trackside.domain.task import Task
-from trackside.domain.trained_models import models_of_child, trained_model
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import COPY_MODEL, WRITE_MANIFEST
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnd, TaskAccepted, TaskSubmitted
+from trackside.domain.streams.child import REFUSED, Child
+from trackside.domain.tasks.retries import backoff_ms
+from trackside.domain.tasks.task import Task
+from trackside.domain.tasks.trained_models import models_of_child, trained_model
 
 SUCCEEDED = frozenset({"SUCCEEDED", "DONE"})
 """The statuses of a child that has done what it was for."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from trackside.contracts.message import is_absent
+from trackside.contracts.envelope.message import is_absent
 
 MAX_DEPTH = 5
 MAX_PARTS = 20

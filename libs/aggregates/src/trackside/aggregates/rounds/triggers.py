@@ -20,9 +20,9 @@ from trackside.aggregates.rounds.trigger_messages import (
     MetricCondition,
     Trigger,
 )
-from trackside.contracts.refusals import Problem, nearest
-from trackside.domain import cron
-from trackside.domain.time_zones import check_zone, find_zone
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.domain.times import cron
+from trackside.domain.times.time_zones import check_zone, find_zone
 
 EQUAL = 1e-6
 """Numbers that differ by less are equal."""

@@ -18,14 +18,14 @@ from trackside.aggregates.rounds.round_display import (
 from trackside.aggregates.rounds.split import count
 from trackside.aggregates.rounds.state import IncrementalJob, ServiceState
 from trackside.aggregates.rounds.trigger_display import trigger_rows
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted, duration
 from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 ROUNDS, SERVICES, DEPLOYMENTS = "rounds", "inference_services", "deployments"
 METRICS, CONDITIONS = "round_metrics", "job_conditions"

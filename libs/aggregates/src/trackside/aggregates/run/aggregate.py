@@ -12,18 +12,18 @@ from trackside.aggregates.run.rows import GateRows, RunRows, StepRows
 from trackside.aggregates.run.spec import SPECS, stop_command
 from trackside.aggregates.run.state import Run
 from trackside.aggregates.run.view import VIEW
-from trackside.contracts.children import ChildRequested, WantedChild
-from trackside.contracts.message import Command, Event, Json, Message, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType, Handler
-from trackside.domain.child import Child
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
+from trackside.contracts.streams.children import ChildRequested, WantedChild
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import AggregateType, Handler
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.folding.signals import Signal
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import CACHE
 from trackside.domain.proposal import Proposal
-from trackside.domain.signals import Signal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.child import Child
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 class RunType(AggregateType[Run]):

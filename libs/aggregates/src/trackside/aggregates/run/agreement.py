@@ -19,10 +19,10 @@ from trackside.aggregates.run.step_messages import (
     StepResolved,
     StepSkipped,
 )
-from trackside.contracts.message import Record
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.checks.findings import Findings
 from trackside.domain.pipelines.canonical import canonical_digest
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec

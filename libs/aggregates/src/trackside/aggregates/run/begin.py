@@ -27,17 +27,17 @@ from trackside.aggregates.run.values import (
     has_references,
     resolve_step,
 )
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.message import Event, Json
-from trackside.contracts.parts import Part
-from trackside.contracts.redaction import may_have_secret
-from trackside.contracts.refusals import json_path
-from trackside.contracts.resources import Needs
-from trackside.contracts.secret_search import secrets_in
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.contracts.topics import MAX_BATCH_BYTES
-from trackside.domain.lookup import NO_LOOKUP, Lookup
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.envelope.redaction import may_have_secret
+from trackside.contracts.envelope.refusals import json_path
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.contracts.wire.secret_search import secrets_in
+from trackside.domain.folding.lookup import NO_LOOKUP, Lookup
 from trackside.domain.pipelines.definition import CHILD, GATE, MAX_ITEMS, STEP, StepSpec, kind_of, needs_of
 from trackside.domain.pipelines.expressions import ExpressionError, evaluate
 from trackside.domain.pipelines.references import MissingValueError

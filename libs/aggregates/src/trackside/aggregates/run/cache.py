@@ -18,14 +18,14 @@ from trackside.aggregates.run.step_messages import (
     StepCacheHit,
     StepCacheMissed,
 )
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.message import Event, Json
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs, Resources
-from trackside.contracts.secret_search import without_secrets
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.resources import Needs, Resources
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.contracts.wire.secret_search import without_secrets
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.pipelines.canonical import canonical_digest, canonical_json
 from trackside.domain.pipelines.definition import CACHE
 from trackside.domain.pipelines.references import MissingValueError, Reference, resolve

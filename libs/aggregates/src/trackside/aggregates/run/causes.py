@@ -36,12 +36,12 @@ from trackside.aggregates.run.step_messages import (
     StepResolved,
     StepSkipped,
 )
-from trackside.contracts.message import Command, Message
-from trackside.domain.causality import Causality
+from trackside.contracts.envelope.message import Command, Message
 from trackside.domain.display.short_text import named_values
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.proposal import parse_cause
-from trackside.domain.stream import Stream
+from trackside.domain.streams.causality import Causality
+from trackside.domain.streams.stream import Stream
 
 
 class RunCausality(Causality[Run]):

@@ -18,11 +18,11 @@ from trackside.aggregates.run.messages import (
 )
 from trackside.aggregates.run.state import WORKING, OpenGate, Run, RunStep, run_of
 from trackside.aggregates.run.step_messages import GateDecided, StepAbortRequested, StepSkipped, StepState
-from trackside.contracts.refusals import Problem, nearest
-from trackside.domain.aggregate import Decided
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.pipelines.compiling import parameter_values
-from trackside.domain.stream import Stream, no_aggregate
+from trackside.domain.streams.stream import Stream, no_aggregate
 
 
 def abort(stream: Stream, wanted: AbortPipelineRun, command_id: str, lookup: Lookup) -> Decided:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trackside.aggregates.run.state import Run
 from trackside.domain.display.text import duration
 from trackside.domain.pipelines.compiling import needed
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 class CriticalStep(NamedTuple):

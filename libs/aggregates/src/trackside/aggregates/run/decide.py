@@ -30,16 +30,16 @@ from trackside.aggregates.run.step_messages import (
     StepState,
 )
 from trackside.aggregates.run.values import RunNames
-from trackside.contracts.children import ChildStopRequested
-from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Event, Json
+from trackside.contracts.streams.children import ChildStopRequested
+from trackside.contracts.tasks.tasks import TaskHeld, TaskReleased, TaskStopRequested
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.pipelines.definition import action_after
 from trackside.domain.pipelines.expressions import ExpressionError, evaluate
 from trackside.domain.pipelines.references import INDEX, MissingValueError
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import TaskState
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import TaskState
 
 MOST_ENDS = 100
 """How many steps one look at a run ends; each end is a decision with what follows from it."""

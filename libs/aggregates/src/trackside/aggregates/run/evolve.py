@@ -18,7 +18,7 @@ from trackside.aggregates.run.messages import (
 from trackside.aggregates.run.progress import connect, stop
 from trackside.aggregates.run.state import Run, RunStep
 from trackside.aggregates.run.step_messages import FAILURES
-from trackside.contracts.message import Message, Record
+from trackside.contracts.envelope.message import Message, Record
 from trackside.domain.outcome import Outcome
 
 

@@ -3,8 +3,8 @@
 from trackside.aggregates.run import messages, step_messages
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.step_messages import StepState
-from trackside.contracts.examples import INPUT
-from trackside.contracts.message import Json, Message
+from trackside.contracts.envelope.message import Json, Message
+from trackside.contracts.wire.examples import INPUT
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline, digest
 from trackside.domain.pipelines.definition import (
     GateSpec,

@@ -35,10 +35,10 @@ from trackside.aggregates.run.step_messages import (
     StepSkipped,
     StepState,
 )
-from trackside.contracts.message import Json, Message, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.contracts.envelope.message import Json, Message, Record
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask
 from trackside.domain.pipelines.compiling import digest, needed
 from trackside.domain.pipelines.definition import CACHE, GATE, STEP, TASK, action_after, kind_of
 

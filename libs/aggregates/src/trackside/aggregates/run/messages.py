@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.aggregates.run.step_messages import TakenStep
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
-from trackside.contracts.resources import Priority, Timeout
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.tasks.resources import Priority, Timeout
 from trackside.domain.pipelines.definition import MAX_ITEMS, MAX_STEPS, PipelineSpec, StepName, StepSpec
 
 

@@ -7,12 +7,12 @@ from pydantic_core import to_json
 from trackside.aggregates.run.begin import MOST_VALUE_BYTES
 from trackside.aggregates.run.state import Run, StepOutput
 from trackside.aggregates.run.values import value_of
-from trackside.contracts.artifacts import MODEL
-from trackside.contracts.message import Json
-from trackside.contracts.secret_search import without_secrets
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import MODEL
+from trackside.contracts.wire.secret_search import without_secrets
 from trackside.domain.pipelines.definition import CHILD, kind_of
 from trackside.domain.pipelines.references import MissingValueError, resolve
-from trackside.domain.trained_models import MAX_MODELS, TRAINED_MODELS, models_of_child, trained_model
+from trackside.domain.tasks.trained_models import MAX_MODELS, TRAINED_MODELS, models_of_child, trained_model
 
 
 def outputs_of(run: Run) -> Json:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from trackside.aggregates.run.step_messages import FAILURES
 from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.text import Column, TextTable, as_text, duration, one_line
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 VALUE_WIDTH, VALUES_WIDTH = 24, 40
 """How many characters of a parameter's value, and of all parameters of a step, a table shows."""

@@ -6,14 +6,14 @@ from trackside.aggregates.run.artifact_check import ArtifactCheck
 from trackside.aggregates.run.messages import RunStarted, RunStatus
 from trackside.aggregates.run.state import WORKING, Run, RunStep, StepOutput, StepWait, taken_artifact
 from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepState, TakenStep
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
-from trackside.domain.child import Child
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.pipelines.compiling import needed, steps_whose_results_are_used
 from trackside.domain.pipelines.definition import CACHE, STEP, TASK, StepNeeds, action_after, kind_of
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.child import Child
+from trackside.domain.tasks.task import Task, TaskState
 
 _ENDS = {
     AttemptEnd.FINISHED: StepState.SUCCEEDED,

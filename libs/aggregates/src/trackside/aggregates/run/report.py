@@ -7,12 +7,12 @@ from typing import Any
 from trackside.aggregates.run.page import facts, gate_table, notes_of, short_values, step_table, why
 from trackside.aggregates.run.state import CHECK
 from trackside.aggregates.run.step_messages import FAILURES
-from trackside.contracts.ids import without_generation
+from trackside.contracts.envelope.ids import without_generation
 from trackside.domain.display import report, task_rows
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.text import Column, TextTable, duration, one_line
 from trackside.domain.display.view import CHILDREN, LAST_ATTEMPTS, TASKS, Page, QueriedRows
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 STEPS, GATES = "steps", "gates"
 VALUE_WIDTH, RESULT_WIDTH = 40, 120

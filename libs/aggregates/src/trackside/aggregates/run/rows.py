@@ -29,14 +29,14 @@ from trackside.aggregates.run.step_messages import (
     StepResolved,
     StepSkipped,
 )
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.message import Event
-from trackside.domain.cells import json_text, time_or_null, without_nul
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
 from trackside.domain.pipelines.compiling import needed, source_of
 from trackside.domain.pipelines.definition import GATE, STEP, kind_of
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
-from trackside.domain.task_events import TaskEvent
+from trackside.domain.rows.cells import json_text, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task_events import TaskEvent
 
 _OF_ALL_STEPS = (RunStarted, RunAbortRequested, RunTimeLimitReached, RunRevived)
 """Events that may change every step."""

@@ -1,9 +1,9 @@
 """The spec files of runs: a pipeline, of which a run begins at once."""
 
 from trackside.aggregates.run.messages import AbortPipelineRun, AbortStep, StartPipelineRun
-from trackside.contracts.message import Command, Json
+from trackside.contracts.envelope.message import Command, Json
+from trackside.domain.folding.spec_kind import SpecKind
 from trackside.domain.pipelines.definition import PipelineSpec
-from trackside.domain.spec_kind import SpecKind
 
 
 def stop_command(task: str, reason: str) -> Command:

@@ -14,13 +14,13 @@ from trackside.aggregates.run.messages import (
 )
 from trackside.aggregates.run.state import Run, RunStep, run_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
-from trackside.contracts.children import WantedChild
-from trackside.contracts.message import Command
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
-from trackside.contracts.topics import MAX_BATCH_BYTES
-from trackside.domain.aggregate import Decided
-from trackside.domain.capabilities import Capabilities, device_problem, service_problem, type_problem
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem, nearest
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES
+from trackside.contracts.streams.children import WantedChild
+from trackside.domain.fleet.capabilities import Capabilities, device_problem, service_problem, type_problem
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
 from trackside.domain.pipelines.child_steps import wanted_children
 from trackside.domain.pipelines.compiling import (
     CompiledPipeline,
@@ -31,7 +31,7 @@ from trackside.domain.pipelines.compiling import (
     source_of,
 )
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec
-from trackside.domain.stream import Stream, check_not_begun, no_aggregate
+from trackside.domain.streams.stream import Stream, check_not_begun, no_aggregate
 
 
 def start(stream: Stream, wanted: StartPipelineRun, command_id: str, lookup: Lookup) -> Decided:

@@ -11,12 +11,12 @@ from pydantic import PlainSerializer
 from trackside.aggregates.run.artifact_check import ArtifactCheck
 from trackside.aggregates.run.messages import RunOrigin, RunStatus
 from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, CachedArtifact, StepError, StepState
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.ids import step_task_id
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.ids import step_task_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.domain.pipelines.definition import CHILD, PipelineSpec, StepSpec, action_after, kind_of
-from trackside.domain.stream import Stream
-from trackside.domain.task import SavedArtifact
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import SavedArtifact
 
 OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.ABORTED, RunStatus.TIMED_OUT})
 STOPPING = frozenset({RunStatus.FAILING, RunStatus.ABORTING, RunStatus.TIMING_OUT})

@@ -21,7 +21,7 @@ from trackside.aggregates.run.step_messages import (
     StepSkipped,
     StepState,
 )
-from trackside.contracts.message import Message, Record
+from trackside.contracts.envelope.message import Message, Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import GATE, kind_of
 

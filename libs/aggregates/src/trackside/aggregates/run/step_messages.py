@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Event, Json, is_absent
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, Event, Json, is_absent
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.domain.pipelines.definition import MAX_ITEMS
 
 

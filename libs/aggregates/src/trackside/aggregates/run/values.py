@@ -5,8 +5,8 @@ from typing import Any
 
 from trackside.aggregates.run.state import Run, RunStep, StepOutput, run_of
 from trackside.aggregates.run.step_messages import SUCCESSES, StepState
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import nearest
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.definition import templates_of
 from trackside.domain.pipelines.references import (
@@ -20,8 +20,8 @@ from trackside.domain.pipelines.references import (
     step_into,
 )
 from trackside.domain.proposal import cause_of
-from trackside.domain.stream import Stream
-from trackside.domain.task import SavedArtifact
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import SavedArtifact
 
 States = Mapping[str, StepState]
 """The states that steps are about to have, by name: those that end in the same decision."""

@@ -12,8 +12,8 @@ from trackside.aggregates.run.report import GATES, STEPS, report_page, report_se
 from trackside.aggregates.run.state import WORKING, Run
 from trackside.aggregates.run.step_display import progress_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
-from trackside.contracts.ids import GENERATION_PATTERN
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.ids import GENERATION_PATTERN
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display import task_rows, task_state
 from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.report import ReportSection
@@ -34,8 +34,8 @@ from trackside.domain.display.view import (
 )
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.pipelines.definition import STEP, kind_of
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 FAILED_TASKS, FAILED_ATTEMPTS = "failed_tasks", "failed_attempts"
 REDACTED_RESULTS = "redacted_results"

@@ -5,7 +5,7 @@ from typing import Any
 
 from trackside.aggregates.search.axes import Axes, axes_of, faults_by_kind, parameters_faults
 from trackside.aggregates.search.messages import SearchSpec
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
 
 
 def given_problems(axes: Axes, given: Mapping[str, Any], path: str, flag: str) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from trackside.aggregates.search.advice_messages import (
 )
 from trackside.aggregates.search.slots import move
 from trackside.aggregates.search.state import Search
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.domain.outcome import Outcome
 
 Advice = SuggestionFailed | SuggestionDeferred | AssessmentFailed

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trackside.aggregates.search.messages import Parameters
 from trackside.aggregates.search.space import Space
-from trackside.contracts.message import DISPATCHER, Command, Event, Json
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json
 
 MESSAGE_MAX = 2_000
 TRACEBACK_MAX = 8_000

@@ -27,17 +27,17 @@ from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.aggregates.search.view import VIEW
-from trackside.contracts.message import Command, Event, Json, Message, Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType, Handler
-from trackside.domain.forgetting import Totals
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import AggregateType, Handler
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.folding.signals import Signal
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.signals import Signal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.forgetting import Totals
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 
 _CHANGES = frozenset(get_args(Change))
 _ADVICE = frozenset(get_args(advice.Advice))

@@ -16,12 +16,12 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
     UpdateSearch,
 )
-from trackside.contracts.artifacts import CheckpointReference
-from trackside.contracts.message import Record
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import Figure, MetricReported, TaskSubmitted
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import CheckedTask
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import CheckpointReference
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import Figure, MetricReported, TaskSubmitted
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import CheckedTask
 
 _ROUNDING = 1e-9
 _BUDGETS = frozenset({"interval", "max_resource", "starts"})

@@ -2,11 +2,11 @@
 
 from trackside.aggregates.search.messages import TRIAL, TrialEnded
 from trackside.aggregates.search.state import RESUMED, FeedRow, Search
-from trackside.contracts.artifacts import TaskResumed
-from trackside.contracts.message import Message
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import MetricReported
-from trackside.domain.task import Task
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.tasks.artifacts import TaskResumed
+from trackside.contracts.tasks.tasks import MetricReported
+from trackside.domain.tasks.task import Task
 
 
 def row_of_task(search: Search, task: Task, before: int, event: Message) -> list[FeedRow]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from trackside.aggregates.search.options import Fault
 from trackside.aggregates.search.space import NAME, is_sub_space
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem, nearest
 
 SpaceJson = Mapping[str, Mapping[str, Any]]
 Scale = Literal["index", "integer", "linear", "log"]

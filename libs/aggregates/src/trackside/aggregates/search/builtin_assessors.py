@@ -19,7 +19,7 @@ from trackside.aggregates.search.options import (
     check_options,
     remote_name_faults,
 )
-from trackside.contracts.refusals import MAX_PROBLEMS
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS
 
 _INTERVAL: OptionTypes = {"n_warmup_steps": Integer(0), "interval_steps": Integer(1)}
 _PERCENTILE: OptionTypes = {**_INTERVAL, "n_startup_trials": Integer(0), "n_min_trials": Integer(1)}

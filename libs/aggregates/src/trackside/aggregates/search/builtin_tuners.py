@@ -39,7 +39,7 @@ from trackside.aggregates.search.promoting_options import (
     promotion_faults,
 )
 from trackside.aggregates.search.space import TYPES, is_sub_space
-from trackside.contracts.refusals import MAX_PROBLEMS, nearest
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, nearest
 
 GRID_POINTS_MAX = 100_000
 PARAMETERS_MAX = 1_000

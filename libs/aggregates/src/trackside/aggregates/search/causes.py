@@ -31,13 +31,13 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.search.state import Search
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Command, Message
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
-from trackside.domain.causality import Causality
+from trackside.contracts.envelope.ids import trial_task_id
+from trackside.contracts.envelope.message import Command, Message
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.tasks.tasks import TaskStopRequested, TaskSubmitted
 from trackside.domain.display.short_text import named_values
-from trackside.domain.stream import Stream
+from trackside.domain.streams.causality import Causality
+from trackside.domain.streams.stream import Stream
 
 
 class SearchCausality(Causality[Search]):

@@ -16,7 +16,7 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.slots import learn, move, settle
 from trackside.aggregates.search.state import Added, Change, Imported, Search
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.domain.outcome import Outcome
 
 LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")

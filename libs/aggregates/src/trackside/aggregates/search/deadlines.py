@@ -8,10 +8,10 @@ from typing import Any
 
 from trackside.aggregates.search.messages import SearchTimeLimitReached
 from trackside.aggregates.search.state import Search
-from trackside.contracts.tasks import TaskStopRequested
+from trackside.contracts.tasks.tasks import TaskStopRequested
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 
 
 def next_due_ms(stream: Stream[Search]) -> int | None:

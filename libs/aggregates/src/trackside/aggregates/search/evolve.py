@@ -18,13 +18,13 @@ from trackside.aggregates.search.messages import (
 from trackside.aggregates.search.objectives import directions_of, front_with
 from trackside.aggregates.search.slots import learn, settle
 from trackside.aggregates.search.state import GOES_ON, OVER, Search, Trial
-from trackside.contracts.message import Record
-from trackside.contracts.parts import Part, number_of
-from trackside.domain import task_reuse
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.parts import Part, number_of
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task, TaskState
-from trackside.domain.task_artifacts import newest_model
-from trackside.domain.trained_models import trained_model
+from trackside.domain.tasks import task_reuse
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.domain.tasks.task_artifacts import newest_model
+from trackside.domain.tasks.trained_models import trained_model
 
 
 def begin(search_id: str, event: SearchStarted, record: Record) -> Search:

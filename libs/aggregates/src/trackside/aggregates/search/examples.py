@@ -46,10 +46,10 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.search.space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
-from trackside.contracts.artifacts import STORED, CheckpointReference
-from trackside.contracts.examples import INPUT
-from trackside.contracts.message import Message
-from trackside.contracts.resources import Retry, RetryPolicy
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.tasks.artifacts import STORED, CheckpointReference
+from trackside.contracts.tasks.resources import Retry, RetryPolicy
+from trackside.contracts.wire.examples import INPUT
 
 PARAMETERS: dict[str, Any] = {"lr": 0.01, "hidden": 64, "optimizer": "adam", "bias": True, "seed": None}
 SPACE: Space = {

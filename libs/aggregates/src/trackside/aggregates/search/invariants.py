@@ -33,12 +33,12 @@ from trackside.aggregates.search.messages import (
     UpdateSearch,
     UpdateSearchSpace,
 )
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Message, Record
-from trackside.contracts.parts import Part, number_of
-from trackside.contracts.tasks import TaskContinued, TaskSubmitted
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.contracts.envelope.ids import trial_task_id
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.parts import Part, number_of
+from trackside.contracts.tasks.tasks import TaskContinued, TaskSubmitted
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask
 from trackside.domain.proposal import parse_cause
 
 

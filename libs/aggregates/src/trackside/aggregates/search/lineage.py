@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from trackside.domain.display.text import as_text, number
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 _FORK, _LAST, _PAST, _BLANK = "├─ ", "└─ ", "│  ", "   "
 

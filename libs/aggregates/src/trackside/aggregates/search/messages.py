@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from trackside.aggregates.search.failure_policies import AssessorFailure, TunerFailure
 from trackside.aggregates.search.space import Finite, Option, Space
-from trackside.contracts.artifacts import CheckpointReference, Inputs
-from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import Figure, NonFinite
+from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.tasks.artifacts import CheckpointReference, Inputs
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import Figure, NonFinite
 
 TRIAL = "trial"
 """The kind of part that the tasks of a search are for."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from trackside.aggregates.search.messages import Direction, SearchSpec
-from trackside.contracts.tasks import Figure
+from trackside.contracts.tasks.tasks import Figure
 
 DEFAULT = "default"
 """The name of the plain number, and of the one objective of a search that names none."""

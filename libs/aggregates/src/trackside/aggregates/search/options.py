@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.nni_names import nni_hint
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.nni_names import nni_hint
+from trackside.contracts.envelope.refusals import nearest
 
 Fault = tuple[str, str]
 _LARGEST = 1e300

@@ -7,11 +7,11 @@ from typing import Any
 from trackside.aggregates.search.messages import SearchSpec, TrialCheckpoint, TrialSuggested
 from trackside.aggregates.search.promoting_options import BUDGET_PARAMETER, STARTS, is_promoting
 from trackside.aggregates.search.state import Search
-from trackside.contracts.artifacts import CheckpointReference
-from trackside.contracts.tasks import TaskStopRequested
+from trackside.contracts.tasks.artifacts import CheckpointReference
+from trackside.contracts.tasks.tasks import TaskStopRequested
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 
 
 @dataclass(frozen=True, slots=True)

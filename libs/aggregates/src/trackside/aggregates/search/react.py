@@ -10,10 +10,10 @@ from trackside.aggregates.search.suggestions import has_failed, suggestion
 from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
 from trackside.aggregates.search.trial_reuse import next_task
 from trackside.aggregates.search.trial_traces import trial_trace
-from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
+from trackside.contracts.tasks.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 
 _FINISHED = frozenset({SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL})
 

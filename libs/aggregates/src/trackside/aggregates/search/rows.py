@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from trackside.aggregates.search.messages import TRIAL, TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of, trial_status
 from trackside.aggregates.search.trial_traces import trial_trace
-from trackside.contracts.message import Event
-from trackside.contracts.parts import number_of
-from trackside.contracts.trace_context import trace_id
-from trackside.domain.cells import bigint, bigints, json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.envelope.trace_context import trace_id
+from trackside.domain.rows.cells import bigint, bigints, json_text, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 
 class SearchRows:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from trackside.contracts.secret_references import references_in
+from trackside.contracts.envelope.secret_references import references_in
 
 Option = JsonValue
 """The value of a tuner's option: a scalar, or a list such as the parameter sets of tuner batch."""

@@ -2,9 +2,9 @@
 
 from trackside.aggregates.search import space
 from trackside.aggregates.search.messages import StartSearch, StopSearch
-from trackside.contracts.message import Command, Json
-from trackside.contracts.refusals import Problem, nearest
-from trackside.domain.spec_kind import SpecKind
+from trackside.contracts.envelope.message import Command, Json
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.domain.folding.spec_kind import SpecKind
 
 
 def stop_command(reason: str) -> Command:

@@ -10,11 +10,11 @@ from trackside.aggregates.search.builtin_assessors import check_assessor
 from trackside.aggregates.search.builtin_tuners import HISTORY, TUNERS, check_tuner
 from trackside.aggregates.search.messages import SearchSpec, SearchStarted, StartSearch
 from trackside.aggregates.search.warm_start import first_problems, past_problems, warm_start_events
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem
-from trackside.domain.capabilities import Capabilities, device_problem, type_problem
-from trackside.domain.lookup import Lookup
-from trackside.domain.stream import Stream, check_not_begun
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem
+from trackside.domain.fleet.capabilities import Capabilities, device_problem, type_problem
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.streams.stream import Stream, check_not_begun
 
 DEFAULT_DIRECTION = StartSearch.model_fields["direction"].default
 

@@ -27,13 +27,13 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.artifacts import CheckpointReference
-from trackside.contracts.ids import trial_of_task_id, trial_task_id
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import Figure
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
-from trackside.domain.trained_models import MAX_MODELS, TRAINED_MODELS
+from trackside.contracts.envelope.ids import trial_of_task_id, trial_task_id
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import CheckpointReference
+from trackside.contracts.tasks.tasks import Figure
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
+from trackside.domain.tasks.trained_models import MAX_MODELS, TRAINED_MODELS
 
 Change = (
     TrialsRequested

@@ -8,7 +8,7 @@ from trackside.aggregates.search.state import Trial, trial_status
 from trackside.domain.display import task_state
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable
-from trackside.domain.task import Task
+from trackside.domain.tasks.task import Task
 
 
 def trial_fields(trial: Trial, task: Task | None) -> Fields:

@@ -15,13 +15,13 @@ from trackside.aggregates.search.advice_messages import (
 from trackside.aggregates.search.messages import TRIAL, SearchExhausted, SearchSpec, Suggester, TrialSuggested
 from trackside.aggregates.search.promotion import Start
 from trackside.aggregates.search.state import Search
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Event
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
-from trackside.domain import task_reuse
-from trackside.domain.task import Task
+from trackside.contracts.envelope.ids import trial_task_id
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.tasks import task_reuse
+from trackside.domain.tasks.task import Task
 
 CHANCES = 3
 """How often a trial may fail to be drawn by chance, where that stands in for a tuner."""

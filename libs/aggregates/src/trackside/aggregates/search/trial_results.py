@@ -6,8 +6,8 @@ from trackside.aggregates.search.advice import assessor_is_given_up
 from trackside.aggregates.search.messages import SearchSpec, TrialEnded, TrialStatus
 from trackside.aggregates.search.objectives import names_of, values_of
 from trackside.aggregates.search.state import Search
-from trackside.contracts.tasks import AttemptEnd, NonFinite
-from trackside.domain.task import Task
+from trackside.contracts.tasks.tasks import AttemptEnd, NonFinite
+from trackside.domain.tasks.task import Task
 
 NON_FINITE: TypeAdapter[NonFinite] = TypeAdapter(NonFinite)
 

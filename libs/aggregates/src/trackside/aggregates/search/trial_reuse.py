@@ -11,11 +11,11 @@ from trackside.aggregates.search.promotion import promotes
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
 from trackside.aggregates.search.trial_traces import trial_trace
-from trackside.contracts.parts import number_of
-from trackside.domain import task_reuse
+from trackside.contracts.envelope.parts import number_of
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks import task_reuse
+from trackside.domain.tasks.task import Task
 
 
 def lacking(stream: Stream[Search]) -> Iterable[Proposal]:

@@ -1,8 +1,8 @@
 """The traces of trials: each has its own, which follows from the trace of its search. Pure."""
 
 from trackside.aggregates.search.state import Search
-from trackside.contracts.trace_context import derive_trace
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.trace_context import derive_trace
+from trackside.domain.streams.stream import Stream
 
 
 def trial_trace(stream: Stream[Search], number: int) -> str:

@@ -31,12 +31,12 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem
-from trackside.contracts.tasks import TaskStopRequested
-from trackside.domain.capabilities import Capabilities
-from trackside.domain.lookup import Lookup
-from trackside.domain.stream import Stream, no_aggregate
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem
+from trackside.contracts.tasks.tasks import TaskStopRequested
+from trackside.domain.fleet.capabilities import Capabilities
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.streams.stream import Stream, no_aggregate
 
 Changing = (
     RequestTrials

@@ -8,8 +8,8 @@ from trackside.aggregates.search.messages import TrialEnded, TrialStatus
 from trackside.aggregates.search.state import RESUMED, Search
 from trackside.aggregates.search.trial_results import NON_FINITE, awaits_verdict, trial_ended
 from trackside.aggregates.search.trial_reuse import asking_trials
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 def awaiting_verdicts(stream: Stream[Search]) -> Iterable[tuple[int, Task]]:

@@ -9,7 +9,7 @@ from trackside.aggregates.search.messages import TRIAL, SearchStatus, TrialStatu
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.state_table import state_table, trial_fields
-from trackside.contracts.tasks import AttemptEnd, Figure
+from trackside.contracts.tasks.tasks import AttemptEnd, Figure
 from trackside.domain.display import report, task_rows
 from trackside.domain.display.report import HistoryPoint, ReportSection
 from trackside.domain.display.selection import Selection, SortKey, selected
@@ -23,8 +23,8 @@ from trackside.domain.display.view import (
     StreamEnd,
     View,
 )
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 TRIALS, FRONT = "trials", "front"
 PARAMETER_COLUMNS = 5

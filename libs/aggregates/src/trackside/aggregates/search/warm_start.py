@@ -10,8 +10,8 @@ from trackside.aggregates.search.added_trials import given_problems, is_partial
 from trackside.aggregates.search.axes import Axes, parameters_faults
 from trackside.aggregates.search.changes import LIMITS
 from trackside.aggregates.search.messages import SearchUpdated, StartSearch, TrialAdded, TrialsImported
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import Problem
 
 
 def past_problems(wanted: StartSearch, axes: Axes) -> Iterator[Problem]:

@@ -26,15 +26,15 @@ from trackside.aggregates.summary.rows import SummaryFileRows, SummaryJobRows
 from trackside.aggregates.summary.spec import SPECS
 from trackside.aggregates.summary.state import Summary
 from trackside.aggregates.summary.view import VIEW
-from trackside.contracts.message import Command, Event, Record
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType, Handler
-from trackside.domain.lookup import Lookup
+from trackside.contracts.envelope.message import Command, Event, Record
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.aggregate import AggregateType, Handler
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.folding.signals import Signal
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
-from trackside.domain.signals import Signal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
 
 
 class SummaryType(AggregateType[Summary]):

@@ -19,8 +19,8 @@ from trackside.aggregates.summary.messages import (
     SummaryJobRestored,
 )
 from trackside.aggregates.summary.state import Summary
-from trackside.contracts.message import Command, Message
-from trackside.domain.causality import Causality
+from trackside.contracts.envelope.message import Command, Message
+from trackside.domain.streams.causality import Causality
 
 
 class SummaryCausality(Causality[Summary]):

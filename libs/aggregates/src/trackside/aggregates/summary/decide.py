@@ -19,11 +19,11 @@ from trackside.aggregates.summary.messages import (
     task_job_id,
 )
 from trackside.aggregates.summary.state import Summary, summary_of
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem, nearest
-from trackside.domain.aggregate import Decided
-from trackside.domain.lookup import Lookup
-from trackside.domain.stream import Stream, check_not_begun, no_aggregate
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.domain.folding.aggregate import Decided
+from trackside.domain.folding.lookup import Lookup
+from trackside.domain.streams.stream import Stream, check_not_begun, no_aggregate
 
 
 def register(stream: Stream, wanted: RegisterSummaryDirectory, command_id: str, lookup: Lookup) -> Decided:

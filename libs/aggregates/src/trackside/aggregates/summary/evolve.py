@@ -15,7 +15,7 @@ from trackside.aggregates.summary.messages import (
     SummaryJobVanished,
 )
 from trackside.aggregates.summary.state import Summary, SummaryFile
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.domain.outcome import Outcome
 
 _Change = SummaryJobDeleted | SummaryJobRestored | SummaryJobAnnotated | SummaryFileRetried

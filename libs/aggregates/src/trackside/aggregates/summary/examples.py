@@ -19,7 +19,7 @@ from trackside.aggregates.summary.messages import (
     SummaryJobSpec,
     SummaryJobVanished,
 )
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
 
 FILE = "events.out.tfevents.1700000000.host.1.0"
 TASK = SummarizedTask(stream="digits-1", task="digits-1.7")

@@ -16,9 +16,9 @@ from trackside.aggregates.summary.messages import (
     SummaryJobFound,
     SummaryJobRestored,
 )
-from trackside.contracts.message import Message, Record
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants, CheckedTask
+from trackside.contracts.envelope.message import Message, Record
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants, CheckedTask
 
 
 class SummaryInvariants(AggregateInvariants):

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, SUMMARY_INDEXER, Command, Event, is_absent
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import DISPATCHER, SUMMARY_INDEXER, Command, Event, is_absent
 
 MAX_FILES = 1_000
 """How many event files a job may have."""

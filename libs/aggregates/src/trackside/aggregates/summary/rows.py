@@ -10,10 +10,10 @@ from trackside.aggregates.summary.messages import (
     SummaryFileStatus,
 )
 from trackside.aggregates.summary.state import summary_of
-from trackside.contracts.message import Event
-from trackside.domain.cells import bigint, time_or_null, without_nul
-from trackside.domain.stream import Stream
-from trackside.domain.table import RowKey, RowValues, Table
+from trackside.contracts.envelope.message import Event
+from trackside.domain.rows.cells import bigint, time_or_null, without_nul
+from trackside.domain.rows.table import RowKey, RowValues, Table
+from trackside.domain.streams.stream import Stream
 
 
 class SummaryJobRows:

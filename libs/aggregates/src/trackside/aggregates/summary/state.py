@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from trackside.aggregates.summary.messages import SummaryFileStatus, SummaryJobSpec, SummaryJobStatus
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 
 @dataclass(slots=True)

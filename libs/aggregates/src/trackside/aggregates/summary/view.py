@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 from trackside.aggregates.summary.listing import SummaryListing
 from trackside.aggregates.summary.messages import SummaryFileStatus
 from trackside.aggregates.summary.state import Summary, SummaryFile
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted
 from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
 
 FILES = "files"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 T = TypeVar("T")
 REQUIRED = inspect.Parameter.empty

@@ -21,7 +21,7 @@ from trackside.compat.clearml.conversion import (
 )
 from trackside.compat.clearml.nodes import STATUS_OF_STEP, current_node, recorded_node
 from trackside.compat.clearml.task_table import key_of, look_up, read_table
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 from trackside.domain.pipelines.compiling import source_of
 from trackside.domain.pipelines.references import PIPELINE
 from trackside.eventlog.clock import now_ms

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.compat.clearml.arguments import NotSupportedError
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.message import Json
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.references import PIPELINE, Reference
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import nearest
 
 TaskTypes = Mapping[str, Any] | str | os.PathLike[str]
 """A table, or the path of a YAML file with one.

@@ -25,8 +25,8 @@ from trackside.compat.sedna.left_out import NoteField, reasons
 from trackside.compat.sedna.model_formats import UNSAFE, format_of
 from trackside.compat.sedna.templates import is_secret, needs_of, parameters_of, program_of
 from trackside.compat.sedna.triggers import convert_trigger
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, field_names, problems_of
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem, field_names, problems_of
 
 CATALOGUE = "catalogue.yaml"
 INFERENCE = "inference"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from trackside.compat.sedna.kinds import KINDS, SednaDocument
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.refusals import Problem, field_names, problems_of
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.refusals import Problem, field_names, problems_of
 from trackside.sdk.yaml_core import Document, YamlError, read_yaml
 
 API_VERSION = "sedna.io/v1alpha1"

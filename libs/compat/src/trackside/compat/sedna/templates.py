@@ -8,9 +8,9 @@ from pydantic_core import PydanticCustomError
 
 from trackside.compat.sedna.kinds import SednaContainer, SednaTemplate
 from trackside.compat.sedna.left_out import NoteField
-from trackside.contracts.artifacts import check_url
-from trackside.contracts.message import Json
-from trackside.contracts.redaction import looks_secret
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.redaction import looks_secret
+from trackside.contracts.tasks.artifacts import check_url
 
 RUN = ("python", "-m", "trackside.compat.sedna")
 """What runs a script of Sedna as a task."""

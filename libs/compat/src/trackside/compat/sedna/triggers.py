@@ -5,7 +5,7 @@ import re
 from trackside.aggregates.rounds.trigger_messages import OPERATORS
 from trackside.compat.sedna.kinds import SednaCondition, SednaTimer, SednaTrigger
 from trackside.compat.sedna.left_out import NoteField
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 _SHORT = re.compile(r"[0-9]:[0-5][0-9]")
 _ITEM = re.compile(r".+\[-?[0-9]+\]")

@@ -6,7 +6,7 @@ Modules of listings import no messages and no state, whose models take long to m
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 @dataclass(frozen=True, slots=True)

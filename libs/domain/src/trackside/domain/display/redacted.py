@@ -3,9 +3,9 @@
 from itertools import islice
 from typing import Any
 
-from trackside.contracts.redaction import REDACTED
-from trackside.contracts.refusals import json_path
-from trackside.contracts.secret_search import redacted_in
+from trackside.contracts.envelope.redaction import REDACTED
+from trackside.contracts.envelope.refusals import json_path
+from trackside.contracts.wire.secret_search import redacted_in
 
 _MOST_PLACES = 3
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 CellValue = str | float | int | bool | None
 OBJECTIVE = "value"

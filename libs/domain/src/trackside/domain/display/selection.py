@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.contracts.refusals import nearest
-from trackside.domain.table import ViewRow
+from trackside.contracts.envelope.refusals import nearest
+from trackside.domain.rows.table import ViewRow
 
 SHOWN_ROWS = 50
 """How many rows people see unless they ask for another number."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.text import Column, TextTable
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 def by_task(attempts: Iterable[ViewRow]) -> dict[str, ViewRow]:

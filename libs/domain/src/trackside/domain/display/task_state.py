@@ -4,13 +4,13 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from trackside.contracts.artifacts import CheckpointReference
-from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.tasks.artifacts import CheckpointReference
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.text import Column, TextTable, duration
-from trackside.domain.stream import Stream
-from trackside.domain.task import Attempt, PastPlacement, Task, TaskState
-from trackside.domain.task_instructions import is_ready
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Attempt, PastPlacement, Task, TaskState
+from trackside.domain.tasks.task_instructions import is_ready
 
 Fields = dict[str, Any]
 MINUTE_S = 60

@@ -5,16 +5,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display import report, task_rows, task_state
 from trackside.domain.display.listing import StreamListing
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import TextTable, duration, fields_line
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
-from trackside.domain.task import TaskState
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import TaskState
 
 S = TypeVar("S")
 QueriedRows = Mapping[str, Sequence[ViewRow]]

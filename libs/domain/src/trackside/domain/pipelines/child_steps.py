@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trackside.contracts.children import WantedChild
-from trackside.contracts.ids import step_task_id
+from trackside.contracts.envelope.ids import step_task_id
+from trackside.contracts.streams.children import WantedChild
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.compiling import parsed_step
 from trackside.domain.pipelines.definition import PipelineSpec

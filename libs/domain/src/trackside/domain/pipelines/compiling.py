@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import rfc8785
 
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
-from trackside.contracts.secret_references import is_reference
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import MAX_PROBLEMS, Problem, nearest
+from trackside.contracts.envelope.secret_references import is_reference
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec, templates_of
 from trackside.domain.pipelines.json_limits import json_problems

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from trackside.contracts.ids import Identifier
-from trackside.contracts.message import Json, is_absent
-from trackside.contracts.resources import (
+from trackside.contracts.envelope.ids import Identifier
+from trackside.contracts.envelope.message import Json, is_absent
+from trackside.contracts.tasks.resources import (
     KeepCheckpoints,
     Needs,
     Priority,

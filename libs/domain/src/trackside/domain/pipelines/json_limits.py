@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from trackside.contracts.ingress import MAX_DEPTH
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.wire.ingress import MAX_DEPTH
 
 MAX_INTEGER = 2**53 - 1
 """Beyond it, JSON's numbers are not exact."""

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, nearest, problems_of
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem, nearest, problems_of
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.domain.pipelines import expressions, references
 from trackside.domain.pipelines.definition import (
     CHILD,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from jsonschema_rs import ValidationError
 
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, json_path
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem, json_path
 from trackside.domain.json_schemas import BadSchemaError, compile_schema, shortened
 from trackside.domain.pipelines.json_limits import json_problems
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside.contracts.memory import bytes_of
+from trackside.contracts.envelope.memory import bytes_of
 from trackside.embedded.dashboards import provisioning
 from trackside.embedded.dashboards.programs import Grafana, find_grafana, find_prometheus
 from trackside.embedded.dashboards.provisioning import DashboardAddresses

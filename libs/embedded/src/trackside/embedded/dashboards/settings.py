@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trackside.contracts.memory import bytes_of
+from trackside.contracts.envelope.memory import bytes_of
 
 
 def _size(text: str) -> str:

@@ -6,8 +6,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from trackside.embedded.errors import StackError
 from trackside.embedded.files import write_whole
-from trackside.eventlog.password_file import read_password
-from trackside.projections.settings import READER
+from trackside.eventlog.settings.password_file import read_password
+from trackside.projections.database.settings import READER
 
 PASSWORD = "reader-password"
 

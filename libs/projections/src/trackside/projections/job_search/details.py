@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from trackside.domain.display.times import time_of_ms
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 from trackside.projections.job_search.expressions import FieldName
 from trackside.projections.job_search.fields import FIELDS
 from trackside.projections.job_search.known_names import Fetch

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-from trackside.contracts.refusals import nearest
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.task import TaskState
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.tasks.task import TaskState
 from trackside.projections.job_search.expressions import (
     Compared,
     Contains,

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from trackside.contracts.refusals import nearest
-from trackside.domain.table import ViewRow
+from trackside.contracts.envelope.refusals import nearest
+from trackside.domain.rows.table import ViewRow
 from trackside.projections.job_search.expressions import MetricName, ParameterPath, SearchRefused
 from trackside.projections.job_search.fields import shown_name
 

@@ -9,8 +9,8 @@ from typing import Any, cast, get_args
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
-from trackside.contracts.refusals import nearest
-from trackside.domain.cells import without_nul
+from trackside.contracts.envelope.refusals import nearest
+from trackside.domain.rows.cells import without_nul
 from trackside.projections.job_search.expressions import (
     AllOf,
     AnyOf,

@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 from functools import partial
 
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.database.postgres import (
+    Connection,
+    Database,
+    StatementTimeoutError,
+    fetch_within,
+    sql,
+)
 from trackside.projections.job_search.cursors import JobSortKey, read_cursor, write_cursor
 from trackside.projections.job_search.details import details_of
 from trackside.projections.job_search.expressions import (
@@ -25,7 +32,6 @@ from trackside.projections.job_search.pages import (
     sorts_floats,
 )
 from trackside.projections.job_search.parsing import parse_condition, parse_name
-from trackside.projections.postgres import Connection, Database, StatementTimeoutError, fetch_within, sql
 
 MAX_LIMIT = 999
 """How many jobs a page may have."""

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.garbage import collecting_seldom
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.settings import StackSettings, read_settings
 from trackside.projections.past.open_store import open_past_store
 from trackside.projections.past.snapshot_format import DamagedSnapshotError
 from trackside.projections.past.store import StoreUnusableError
 from trackside.projections.past.writer import write_past
-from trackside.projections.stream_keys import PostgresStreamKeys
+from trackside.projections.writing.stream_keys import PostgresStreamKeys
 from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.logs import configure_logs, logger
 

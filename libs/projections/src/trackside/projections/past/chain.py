@@ -12,7 +12,7 @@ from trackside.projections.past.snapshot_format import (
     encode_snapshot,
 )
 from trackside.projections.past.store import PastStore
-from trackside.projections.snapshots import fold_name
+from trackside.projections.writing.snapshots import fold_name
 from trackside.telemetry.logs import logger
 
 MAX_SNAPSHOTS = 64

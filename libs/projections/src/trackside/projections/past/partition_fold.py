@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.encryption import EncryptedRecord
-from trackside.contracts.keys import KEYS_STREAM
-from trackside.contracts.message import Record
-from trackside.contracts.parking import UnknownRecord
-from trackside.contracts.topics import partition_of
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.streams.keys import KEYS_STREAM
+from trackside.contracts.streams.parking import UnknownRecord
+from trackside.contracts.trust.encryption import EncryptedRecord
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.domain.folding.fold import fold
+from trackside.domain.folding.streams import pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import pack
-from trackside.eventlog.decode import decode, stream_of
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode, stream_of
+from trackside.eventlog.keys.noted_keys import NotedKeys
 from trackside.eventlog.log import Entry
-from trackside.eventlog.noted_keys import NotedKeys
 from trackside.projections.past.snapshot_format import LEVEL, PackedState, StatePosition
 
 

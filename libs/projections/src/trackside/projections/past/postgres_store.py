@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from trackside.eventlog.log import TopicPartition
-from trackside.projections.past.store import StoreUnusableError
-from trackside.projections.postgres import (
+from trackside.projections.database.postgres import (
     BadDsnError,
     Connection,
     PostgresGoneError,
@@ -17,6 +16,7 @@ from trackside.projections.postgres import (
     lock_tables,
     sql,
 )
+from trackside.projections.past.store import StoreUnusableError
 
 PAST_SCHEMA = "trackside_past"
 TABLE = f"{PAST_SCHEMA}.snapshots"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.log import TopicPartition
 from trackside.projections.past.snapshot_format import (
     DamagedSnapshotError,
@@ -15,7 +15,7 @@ from trackside.projections.past.snapshot_format import (
     decode_state,
 )
 from trackside.projections.past.store import PastStore, StoreUnusableError
-from trackside.projections.snapshots import fold_name
+from trackside.projections.writing.snapshots import fold_name
 from trackside.telemetry.logs import logger
 
 ReadSnapshot = tuple[SnapshotHead, int, dict[str, IndexedStream]]

@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.keys import KEYS_STREAM
-from trackside.domain.stream import Stream
-from trackside.domain.streams import load
-from trackside.projections.snapshots import fold_name
+from trackside.contracts.streams.keys import KEYS_STREAM
+from trackside.domain.folding.streams import load
+from trackside.domain.streams.stream import Stream
+from trackside.projections.writing.snapshots import fold_name
 
 LEVEL = 1
 """The level of compression: the fastest, a tenth of the bytes."""

@@ -4,16 +4,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
-from trackside.contracts.topics import Topic
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.topics import Topic
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.projections.past.chain import StoredSnapshot, append, forget, newest_states, read_chain
 from trackside.projections.past.partition_fold import PartitionFold
 from trackside.projections.past.snapshot_format import DamagedSnapshotError, SnapshotSpan
 from trackside.projections.past.store import PastStore
-from trackside.projections.snapshots import BYTES_PER_RECORD
+from trackside.projections.writing.snapshots import BYTES_PER_RECORD
 from trackside.telemetry.logs import logger
 
 EVERY_RECORDS: Final = 20_000

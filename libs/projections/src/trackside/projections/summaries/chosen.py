@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from trackside.domain.table import ViewRow
-from trackside.projections.postgres import LIVE_SCHEMA, Connection
-from trackside.projections.read_pool import SnapshotModels
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.database.postgres import LIVE_SCHEMA, Connection
+from trackside.projections.reading.read_pool import SnapshotModels
 from trackside.projections.summaries.errors import SummaryReadRefused
 
 _CONDITION = f"""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from trackside.contracts.refusals import closest
+from trackside.contracts.envelope.refusals import closest
 
 SHOWN = 80
 """How many characters of what was asked for a message repeats."""
@@ -12,7 +12,7 @@ SHOWN = 80
 class SummaryReadRefused(Exception):
     """A read that can't be answered: a code, the parameter at fault, a sentence, and what helps.
 
-    The codes are the keys of `trackside.contracts.refusals.SUMMARY_READ_CODES`.
+    The codes are the keys of `trackside.contracts.envelope.refusals.SUMMARY_READ_CODES`.
     """
 
     def __init__(self, code: str, path: str, message: str, hint: str = "") -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.projections.postgres import Connection, sql
+from trackside.projections.database.postgres import Connection, sql
 from trackside.projections.summaries.errors import SummaryReadRefused, quoted, unknown_tag
 from trackside.projections.summaries.jobs import read_job
 from trackside.projections.summaries.points import INT64_MAX, PointRange

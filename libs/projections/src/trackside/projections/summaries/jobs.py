@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from trackside.projections.postgres import Connection, sql
+from trackside.projections.database.postgres import Connection, sql
 from trackside.projections.summaries.errors import SummaryReadRefused, is_storable, quoted, unknown_job
 
 PAGE_LIMIT = 10

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.points import NO_POINTS, PointColumns, PointRange, read_points
 from trackside.projections.summaries.series import SeriesExtent
 from trackside.summaries.thinning import POINTS_PER_BUCKET, thin

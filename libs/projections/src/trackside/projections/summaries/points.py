@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trackside.projections.bulk_reads import copy_binary
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
+from trackside.projections.reading.bulk_reads import copy_binary
 from trackside.projections.summaries.series import SeriesExtent
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, Database
+from trackside.projections.database.postgres import LIVE_SCHEMA, Connection, Database
 
 T = TypeVar("T")
 

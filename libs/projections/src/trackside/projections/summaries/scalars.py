@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.errors import SummaryReadRefused, unknown_tag
 from trackside.projections.summaries.jobs import read_job
 from trackside.projections.summaries.long_curves import is_long, read_thinned

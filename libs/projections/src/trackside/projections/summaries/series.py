@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trackside.projections.postgres import Connection, sql
+from trackside.projections.database.postgres import Connection, sql
 from trackside.projections.summaries.errors import is_storable
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from trackside.projections.metrics import SYSTEM_TAGS
-from trackside.projections.postgres import Connection, sql
+from trackside.projections.database.postgres import Connection, sql
 from trackside.projections.summaries.errors import is_storable
 from trackside.projections.summaries.jobs import read_job
+from trackside.projections.tables.metrics import SYSTEM_TAGS
 
 TAGS_LIMIT = 10_000
 """How many tags a read returns at most, as many as a job may have."""

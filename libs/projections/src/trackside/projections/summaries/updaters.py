@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trackside.projections.postgres import Connection, sql
+from trackside.projections.database.postgres import Connection, sql
 
 
 @dataclass(frozen=True, slots=True)

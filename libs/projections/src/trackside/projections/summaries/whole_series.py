@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Sequence
 
-from trackside.projections.postgres import Connection, sql
+from trackside.projections.database.postgres import Connection, sql
 from trackside.projections.summaries.items import StoredValue
 from trackside.projections.summaries.points import INT64_MAX, INT64_MIN, PointColumns, PointRange, read_points
 from trackside.projections.summaries.series import SeriesExtent

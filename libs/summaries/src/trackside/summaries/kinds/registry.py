@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from types import MappingProxyType
 
-from trackside.contracts.plugins import check_plugin_name, load_plugins, package_of
+from trackside.contracts.fleet.plugins import check_plugin_name, load_plugins, package_of
 from trackside.summaries.kinds.graph import GRAPH, OPTIMIZED_GRAPH
 from trackside.summaries.kinds.histogram import HISTOGRAM
 from trackside.summaries.kinds.hparams import HPARAMS

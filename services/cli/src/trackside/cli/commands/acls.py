@@ -8,10 +8,10 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import ADMIN
-from trackside.contracts.topics import Topics
-from trackside.eventlog.acls import Acl, AclReport, commands_of, installation_acls
-from trackside.eventlog.kafka_acls import apply_acls, check_acls
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import ADMIN
+from trackside.eventlog.kafka.acls import Acl, AclReport, commands_of, installation_acls
+from trackside.eventlog.kafka.kafka_acls import apply_acls, check_acls
 
 
 @dataclass(frozen=True, slots=True)

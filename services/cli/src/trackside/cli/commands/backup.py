@@ -25,15 +25,15 @@ from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.memory import shown
-from trackside.contracts.topic_rights import ADMIN, VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import ADMIN, VIEWER
 from trackside.domain.display.text import counted
 from trackside.embedded.stack import StackOptions
 from trackside.eventlog.clock import rfc3339
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.eventlog.settings import read_settings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
+from trackside.eventlog.settings.settings import read_settings
 from trackside.replay.transfer.backup import BackupSummary, CopyArtifacts, add_to_backup, backup_lock
 from trackside.replay.transfer.backup_blobs import check_blobs, copy_to_backup, copy_to_store
 from trackside.replay.transfer.backup_files import BackupManifest, check_runs, read_manifest

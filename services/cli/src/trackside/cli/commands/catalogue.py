@@ -9,8 +9,8 @@ from trackside.cli.commands.stack_process import WORKER
 from trackside.cli.render import screen
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import PUBLISHER
-from trackside.domain.fleet import Worker
+from trackside.contracts.wire.topic_rights import PUBLISHER
+from trackside.domain.fleet.fleet import Worker
 from trackside.embedded.folder import read_plan
 from trackside.embedded.stack import Stack
 from trackside.sdk.client import Client

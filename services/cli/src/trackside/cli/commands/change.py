@@ -27,10 +27,10 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
-from trackside.contracts.draining import DrainDevice, ResumeDevice
-from trackside.contracts.labels import AnnotateStream
-from trackside.contracts.message import Command
-from trackside.projections.reads import open_read_models
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.fleet.draining import DrainDevice, ResumeDevice
+from trackside.contracts.streams.labels import AnnotateStream
+from trackside.projections.reading.reads import open_read_models
 from trackside.sdk import durations
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Pong

@@ -12,16 +12,16 @@ from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, DSN, STORE, Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import ADMIN
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import ADMIN
 from trackside.domain.display.text import counted
 from trackside.embedded.folder import NAME
 from trackside.embedded.stack import STORE as STORE_FOLDER
 from trackside.embedded.stack import Stack, StackOptions
-from trackside.eventlog import secure_folder
 from trackside.eventlog.clock import rfc3339
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.settings import secure_folder
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
 from trackside.replay.transfer.backup import backup_lock
 from trackside.replay.transfer.restore import RestoreSummary, manifest_to_restore, restore
 

@@ -9,11 +9,11 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.memory import shown
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.refusals import nearest
 from trackside.domain.display.selection import Selection
 from trackside.domain.display.text import Column
-from trackside.projections.reads import json_row, open_read_models
+from trackside.projections.reading.reads import json_row, open_read_models
 
 MOST_DATASETS = 1_000
 

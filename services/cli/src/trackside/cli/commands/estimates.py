@@ -3,10 +3,10 @@
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
 from trackside.domain.display.text import Column
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import json_row, open_read_models
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import json_row, open_read_models
 
 
 def estimates(as_json: bool) -> None:

@@ -10,9 +10,9 @@ from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.forgetting import ForgetStream
-from trackside.contracts.message import Command
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.forgetting import ForgetStream
 from trackside.sdk.client import Client
 
 REMAINS = (

@@ -13,13 +13,13 @@ from trackside.cli.render.run_pictures import graph_svg, page, plotly_figure
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import counted, duration
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.pipelines.definition import GATE
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
 from trackside.replay.history.recorded_stream import state_at

@@ -18,7 +18,7 @@ from trackside.cli.runtime import examples
 from trackside.embedded.files import write_whole
 from trackside.embedded.folder import read_plan
 from trackside.embedded.stack import Stack
-from trackside.eventlog.variables import SETTINGS
+from trackside.eventlog.settings.variables import SETTINGS
 from trackside.replay.history.errors import DamagedFileError
 
 FOLDER, FILE = "settings", "settings.json"

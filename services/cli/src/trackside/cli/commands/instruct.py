@@ -15,9 +15,9 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.instructions import InstructTask
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.instructions import InstructTask
 from trackside.sdk.client import Client
 from trackside.sdk.errors import problem_lines
 from trackside.sdk.instruct import Acknowledgement, whole_task_id

@@ -8,11 +8,12 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import ADMIN
-from trackside.contracts.topics import Topics
-from trackside.contracts.trusted_keys import TrustedKey
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.envelope.trusted_keys import TrustedKey
+from trackside.contracts.wire.topic_rights import ADMIN
 from trackside.domain.display.text import Column
-from trackside.eventlog.installation_keys import (
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.installation_keys import (
     AnotherKeyError,
     KeyChanges,
     Trusts,
@@ -20,8 +21,7 @@ from trackside.eventlog.installation_keys import (
     read_trust,
     set_up_keys,
 )
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.key_folder import SETUP, BadKeyFileError, KeyFolder, trusted_key
+from trackside.eventlog.keys.key_folder import SETUP, BadKeyFileError, KeyFolder, trusted_key
 
 
 @dataclass(frozen=True, slots=True)

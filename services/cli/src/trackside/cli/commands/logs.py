@@ -14,13 +14,13 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import DAY_MS, Topics
-from trackside.domain.stream import Stream
-from trackside.domain.task import Attempt, Task, TaskState
-from trackside.eventlog.kafka import KafkaLog
+from trackside.contracts.envelope.topics import DAY_MS, Topics
+from trackside.contracts.wire.topic_rights import VIEWER
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Attempt, Task, TaskState
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Log
-from trackside.eventlog.task_output import (
+from trackside.eventlog.output.task_output import (
     OutputGap,
     OutputLine,
     OutputNumbering,

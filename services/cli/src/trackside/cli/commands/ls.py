@@ -7,8 +7,8 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
 from trackside.domain.display.listing import StreamListing
 from trackside.domain.display.text import Column, duration
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import json_row, newest_streams, open_read_models, parked_text
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import json_row, newest_streams, open_read_models, parked_text
 
 
 def ls(limit: int, tags: Sequence[str], as_json: bool, *, archived: bool) -> None:

@@ -19,13 +19,13 @@ from trackside.cli.render.report import StreamReport
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.message import Record
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import as_text, one_line
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 
 WRITTEN_S = 30.0
 """How long to wait for the rows of what has ended."""

@@ -27,18 +27,18 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Json, Record
-from trackside.contracts.refusals import nearest
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.selection import Selection
 from trackside.domain.display.text import Column
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.domain.table import ViewRow
-from trackside.eventlog.kafka import KafkaLog
-from trackside.projections.reads import ReadModels, json_row, open_read_models
+from trackside.domain.rows.table import ViewRow
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.projections.reading.reads import ReadModels, json_row, open_read_models
 from trackside.replay.causality.bill_of_materials import bill_of_materials
 from trackside.replay.causality.event_text import brief
 from trackside.replay.find_stream import find_stream

@@ -7,12 +7,12 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.topic_rights import ADMIN
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.wire.topic_rights import ADMIN
 from trackside.embedded import stack
 from trackside.embedded.secure import BROKER, new_password, write_password
-from trackside.eventlog.kafka_users import set_password
-from trackside.eventlog.secure_folder import password_file
+from trackside.eventlog.kafka.kafka_users import set_password
+from trackside.eventlog.settings.secure_folder import password_file
 
 
 def set_new(users: Sequence[str]) -> None:

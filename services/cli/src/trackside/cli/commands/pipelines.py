@@ -31,11 +31,11 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.refusals import nearest
 from trackside.domain.display.selection import Selection
 from trackside.domain.display.text import Column
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import ReadModels, json_row, open_read_models
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import ReadModels, json_row, open_read_models
 from trackside.sdk.specs import read_spec_file
 
 MOST_PIPELINES = 1_000

@@ -15,7 +15,7 @@ from trackside.cli.render.progress import progress_of
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.ids import new_id
+from trackside.contracts.envelope.ids import new_id
 from trackside.domain.display.text import Column
 from trackside.sdk.client import Client
 from trackside.sdk.errors import UnreachableError, UnsendableError, problem_lines

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.sdk.errors import UnansweredError, UnreachableError
 
 

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem
 from trackside.sdk.client import Client
 from trackside.sdk.recorded_steps import WantedTask, find_tasks
 from trackside.sdk.records import not_forged

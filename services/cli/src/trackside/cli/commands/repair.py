@@ -10,15 +10,15 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.parking import SkipRecord, UnknownRecord
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.parking import SkipRecord, UnknownRecord
 from trackside.domain.display.text import Column
-from trackside.domain.parking import place_of
-from trackside.domain.table import ViewRow
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.parking import place_of
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry
-from trackside.projections.reads import json_row, open_read_models
+from trackside.projections.reading.reads import json_row, open_read_models
 from trackside.replay.history.recorded_stream import read_entries
 
 SHOWN_BYTES = 500

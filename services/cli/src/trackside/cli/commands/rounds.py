@@ -27,9 +27,9 @@ from trackside.cli.render.rounds_picture import drawn_rounds, rounds_picture
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.refusals import nearest
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import json_row, open_read_models
+from trackside.contracts.envelope.refusals import nearest
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import json_row, open_read_models
 from trackside.sdk.specs import read_spec_file
 
 MOST_JOBS = 1_000

@@ -20,7 +20,7 @@ from trackside.cli.commands.change import assigned_texts, assignments, send_by_k
 from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import send
 from trackside.cli.runtime.failures import BadUsage
-from trackside.contracts.message import Command
+from trackside.contracts.envelope.message import Command
 
 
 def with_parameters(pairs: Sequence[str], command: Command) -> Command:

@@ -13,9 +13,9 @@ from trackside.domain.display.end_rate import EndRate
 from trackside.domain.display.selection import SHOWN_ROWS, BadSelectionError, Selection, selected
 from trackside.domain.display.text import Column
 from trackside.domain.display.view import View
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 from trackside.eventlog.clock import now_ms
-from trackside.projections.reads import (
+from trackside.projections.reading.reads import (
     ReadModels,
     json_row,
     open_read_models,

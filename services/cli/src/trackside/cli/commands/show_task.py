@@ -3,14 +3,14 @@
 from trackside.cli.commands import estimates as estimating
 from trackside.cli.commands import task_now
 from trackside.cli.render import screen
-from trackside.contracts.artifacts import CHECKPOINT
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.tasks.artifacts import CHECKPOINT
 from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.task_rows import device_of
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, duration
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import ReadModels, json_row
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import ReadModels, json_row
 
 SHOWN_ARTIFACTS = 30
 """How many artifacts of a task are printed, the last ones; JSON has all."""

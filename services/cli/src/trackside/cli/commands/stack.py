@@ -17,7 +17,7 @@ from trackside.embedded.dashboards.joining import add_dashboards
 from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.live_status import current_status
 from trackside.embedded.stack import CONSOLE, Stack
-from trackside.eventlog.settings import read_settings
+from trackside.eventlog.settings.settings import read_settings
 
 WATCH_S = 1.0
 """How often a stack in the foreground is asked what is wrong."""

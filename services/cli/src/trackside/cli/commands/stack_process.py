@@ -19,9 +19,9 @@ from trackside.embedded.secure import is_secure
 from trackside.embedded.settings import SupervisionSettings
 from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import CONSOLE, ServiceSpec, Stack, StackOptions
-from trackside.eventlog import secure_folder
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.settings import ReaderSettings
+from trackside.eventlog.settings import secure_folder
+from trackside.eventlog.settings.settings import StackSettings, read_settings
+from trackside.projections.database.settings import ReaderSettings
 
 WORKER = "worker"
 SETUP: Sequence[Sequence[str]] = ((sys.executable, "-m", "trackside.cli.setup"),)

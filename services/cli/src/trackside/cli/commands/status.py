@@ -8,15 +8,15 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.domain.display.text import Column
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import DISK_LOW, ProcessStatus, StackStatus
 from trackside.embedded.live_status import json_answer
 from trackside.embedded.postgres.shown_dsn import without_password
 from trackside.embedded.stack import Stack
-from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
-from trackside.projections.reads import json_row, open_read_models
+from trackside.projections.database.postgres import PostgresGoneError, SchemaMissingError
+from trackside.projections.reading.reads import json_row, open_read_models
 
 ASK_S = 10.0
 

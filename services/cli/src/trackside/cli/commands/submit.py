@@ -16,13 +16,13 @@ from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.codec import validate_command
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
-from trackside.contracts.message import Command
-from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.topics import Topics
-from trackside.domain.spec_kind import SpecKind
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier, new_id
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.contracts.wire.codec import validate_command
+from trackside.domain.folding.spec_kind import SpecKind
 from trackside.eventlog.clock import monotonic_s
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED
 from trackside.sdk.client import Client

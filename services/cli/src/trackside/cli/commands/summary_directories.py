@@ -13,14 +13,14 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import STORE, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.domain.display.text import Column, counted
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.owners import SUMMARY_INDEXER
-from trackside.projections.positions import read_positions
-from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, database
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.projections.database.positions import read_positions
+from trackside.projections.database.postgres import PostgresGoneError, SchemaMissingError, database
+from trackside.projections.tables.owners import SUMMARY_INDEXER
 from trackside.sdk.signing import Signer, read_signer
 from trackside.summaries.directories import printable_path
 from trackside.summary_indexer.watching.report import WatchReport

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.domain.display.task_state import Fields
-from trackside.domain.table import ViewRow
-from trackside.domain.task import Task
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.tasks.task import Task
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.sdk.errors import ClientError
 

@@ -12,16 +12,16 @@ from trackside.cli.runtime import heartbeats
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.fleet import WorkerHeartbeat
-from trackside.contracts.memory import shown
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.fleet.fleet import WorkerHeartbeat
 from trackside.domain.display.report import FinishedTask, ReportSection
 from trackside.domain.display.selection import SHOWN_ROWS
 from trackside.domain.display.task_rows import device_of, state_of
 from trackside.domain.display.text import Column, duration
-from trackside.domain.table import ViewRow
-from trackside.domain.task import TaskState
-from trackside.projections.reads import json_row, open_read_models, queried_rows, row_of_stream
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.tasks.task import TaskState
+from trackside.projections.reading.reads import json_row, open_read_models, queried_rows, row_of_stream
 
 STATES = tuple(state.value for state in TaskState)
 COLUMNS = 6

@@ -13,8 +13,8 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import Column, counted
 from trackside.embedded.folder import NAME
 from trackside.embedded.stack import StackOptions

@@ -13,14 +13,14 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.explain import explain
 from trackside.cli.runtime.failures import BadUsage, FailureReported, NotRead
 from trackside.cli.runtime.run import run
-from trackside.contracts.message import Record
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import Column
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.key_folder import BadKeyFileError, read_public_keys
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.key_folder import BadKeyFileError, read_public_keys
 from trackside.replay.history.held_artifacts import HeldArtifact, HeldArtifacts
 from trackside.replay.history.summary_artifacts import read_summary_artifacts
 from trackside.verify.invariants import INVARIANTS

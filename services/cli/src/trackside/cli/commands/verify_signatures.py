@@ -5,13 +5,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from trackside.cli.render import screen
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
-from trackside.contracts.trust import UNSIGNED, distrust_of, next_digest
-from trackside.contracts.trusted_keys import Trust, TrustedKey
-from trackside.domain.fleet import Fleet, evolve
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.envelope.trusted_keys import Trust, TrustedKey
+from trackside.contracts.trust.trust import UNSIGNED, distrust_of, next_digest
+from trackside.domain.fleet.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log
 from trackside.replay.history.recorded_stream import read_entries
 

@@ -12,10 +12,10 @@ from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.message import Message, Record
-from trackside.contracts.standing import Standing
-from trackside.contracts.watches import TasksWatched
-from trackside.domain.standing import no_effect
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.streams.watches import TasksWatched
+from trackside.domain.outcome import no_effect
 from trackside.sdk.client import Client
 
 SHOWN_FIELDS = 6

@@ -9,17 +9,17 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import screen
 from trackside.cli.render.progress_board import ProgressBoard, pace_text
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
-from trackside.contracts.instructions import TaskReady
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.tasks.instructions import TaskReady
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
 from trackside.domain.display.task_state import short_name
-from trackside.domain.stream import Stream
-from trackside.domain.task_instructions import is_ready
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task_instructions import is_ready
 from trackside.eventlog.clock import now_ms
-from trackside.projections.owners import DISPATCHER, SCHEDULER
-from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
-from trackside.projections.reads import open_read_models
+from trackside.projections.database.postgres import PostgresGoneError, SchemaMissingError
+from trackside.projections.reading.reads import open_read_models
+from trackside.projections.tables.owners import DISPATCHER, SCHEDULER
 from trackside.sdk.client import Client
 
 FRAMES_PER_S = 8

@@ -11,14 +11,14 @@ from rich.text import Text
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render.screen import styled
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStatus
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskStatus
 from trackside.domain.display.end_rate import EndRate
 from trackside.domain.display.task_state import service_state, short_name, why
 from trackside.domain.display.text import duration, number
 from trackside.domain.display.view import Progress
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task, TaskState
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task, TaskState
 
 BAR_WIDTH = 40
 ENDED = 5

@@ -7,7 +7,7 @@ from typing import Any
 
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.view import PICTURE, Page, QueriedRows, View
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from trackside.cli.render.run_pictures import graph_svg
 from trackside.domain.display.report import CellValue, FinishedTask, ReportSection
 from trackside.domain.display.text import as_text, duration, number
 from trackside.domain.display.times import Time
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 _STYLE = """
 :root { color-scheme: light dark; }

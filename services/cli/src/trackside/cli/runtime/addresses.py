@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.silence import watch_kafka, watch_postgres
-from trackside.contracts.topic_rights import PUBLISHER
-from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
+from trackside.contracts.envelope.topics import PREFIX_RULE, is_topic_prefix
+from trackside.contracts.wire.topic_rights import PUBLISHER
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import Stack
-    from trackside.eventlog.kafka_settings import KafkaSettings
-    from trackside.projections.late_stream_keys import LateStreamKeys
+    from trackside.eventlog.settings.kafka_settings import KafkaSettings
     from trackside.projections.past.reader import PastReader
+    from trackside.projections.writing.late_stream_keys import LateStreamKeys
     from trackside.replay.history.state_cache import StateCache
 
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
@@ -45,8 +45,8 @@ class Addresses:
 
         Raises CommandFailed if it is not known, BadUsage if its settings can't be used.
         """
-        from trackside.eventlog.kafka_settings import kafka_settings
-        from trackside.eventlog.settings_problems import InvalidSettingsError
+        from trackside.eventlog.settings.kafka_settings import kafka_settings
+        from trackside.eventlog.settings.settings_problems import InvalidSettingsError
 
         try:
             given = os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).kafka(principal)
@@ -69,7 +69,7 @@ class Addresses:
     @property
     def keys(self) -> "LateStreamKeys":
         """The keys of encrypted streams, if the read models are there and this user may read them."""
-        from trackside.projections.late_stream_keys import LateStreamKeys
+        from trackside.projections.writing.late_stream_keys import LateStreamKeys
 
         return LateStreamKeys(self._known_dsn)
 
@@ -122,7 +122,7 @@ def _with_password(dsn: str) -> str:
     path = os.environ.get(PASSWORD_FILE)
     if not path:
         return dsn
-    from trackside.eventlog.password_file import dsn_with_password, read_password
+    from trackside.eventlog.settings.password_file import dsn_with_password, read_password
 
     try:
         return dsn_with_password(dsn, read_password(Path(path)))

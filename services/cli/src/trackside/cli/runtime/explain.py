@@ -4,7 +4,7 @@ import errno
 
 from trackside.artifacts.errors import ArtifactError
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
-from trackside.contracts.codec import UndecodableError
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import (
     AnotherLogError,
@@ -13,15 +13,15 @@ from trackside.eventlog.errors import (
     PreflightError,
     TransientError,
 )
-from trackside.eventlog.settings_problems import InvalidSettingsError
-from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.postgres import (
+from trackside.eventlog.settings.settings_problems import InvalidSettingsError
+from trackside.projections.database.postgres import (
     BadDsnError,
     PostgresGoneError,
     SchemaMissingError,
     StatementTimeoutError,
 )
 from trackside.projections.summaries.errors import SummaryReadRefused
+from trackside.projections.writing.definitions import NewerSchemaError
 from trackside.replay.history.errors import (
     BadNameError,
     BadRangeError,

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
-from trackside.contracts.fleet import WorkerHeartbeat, WorkerHeartbeatDigest
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
-from trackside.domain.heartbeats import WHOLE_EVERY, HeartbeatViews
-from trackside.domain.table import ViewRow
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import WorkerHeartbeat, WorkerHeartbeatDigest
+from trackside.contracts.wire.topic_rights import VIEWER
+from trackside.domain.fleet.heartbeats import WHOLE_EVERY, HeartbeatViews
+from trackside.domain.rows.table import ViewRow
 from trackside.eventlog.errors import OffsetGoneError, TransientError
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log
 
 LIMIT_S = 3.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trackside.eventlog.kafka_settings import KafkaSettings
+    from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 FIRST_S = 0.2
 """A command that is done within so many seconds asks nobody else."""
@@ -25,7 +25,7 @@ def watch_postgres(dsn: str) -> None:
 
 
 async def _ask_kafka(kafka: "KafkaSettings") -> None:
-    from trackside.eventlog.kafka_probe import ask_kafka
+    from trackside.eventlog.kafka.kafka_probe import ask_kafka
     from trackside.eventlog.reachability import say_until_it_answers
 
     server = f"Kafka at {kafka.kafka_bootstrap}"
@@ -33,7 +33,7 @@ async def _ask_kafka(kafka: "KafkaSettings") -> None:
 
 
 async def _ask_postgres(dsn: str) -> None:
-    from trackside.projections.reachability import say_until_postgres_answers
+    from trackside.projections.database.reachability import say_until_postgres_answers
 
     await say_until_postgres_answers(dsn, _say, WITHIN_S)
 

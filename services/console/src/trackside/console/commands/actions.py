@@ -21,10 +21,10 @@ from trackside.console.commands.pipeline_actions import change_actions
 from trackside.console.commands.round_actions import job_actions
 from trackside.console.commands.run_actions import run_actions
 from trackside.console.commands.schema_inputs import inputs_of
-from trackside.contracts.artifacts import ForgetArtifacts
-from trackside.contracts.draining import DrainDevice, ResumeDevice
-from trackside.contracts.labels import AnnotateStream
-from trackside.domain.table import ViewRow
+from trackside.contracts.fleet.draining import DrainDevice, ResumeDevice
+from trackside.contracts.streams.labels import AnnotateStream
+from trackside.contracts.tasks.artifacts import ForgetArtifacts
+from trackside.domain.rows.table import ViewRow
 
 DELETIONS = frozenset(
     kind.wire_type() for kind in (DeleteDataset, DeleteIncrementalJob, DeleteSummaryJob, ForgetArtifacts)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.contracts.message import Command
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.refusals import Problem
 
 TEXT, NUMBER, FLAG, CHOICE, JSON, LIST = "text", "number", "flag", "choice", "json", "list"
 DEVICES = "devices"

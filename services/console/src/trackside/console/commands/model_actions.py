@@ -3,7 +3,7 @@
 from trackside.aggregates.model.messages import ArchiveModel, RestoreModel, SetModelStage, TagModel
 from trackside.console.commands.forms import Form
 from trackside.console.commands.schema_inputs import inputs_of
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 def model_actions(model_id: str, row: ViewRow) -> list[Form]:

@@ -16,8 +16,8 @@ from trackside.aggregates.pipeline.schedule_messages import (
 from trackside.aggregates.pipeline.schedule_state import ScheduleStatus
 from trackside.console.commands.forms import TEXT, Form, Input
 from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
-from trackside.contracts.message import Json
-from trackside.domain.table import ViewRow
+from trackside.contracts.envelope.message import Json
+from trackside.domain.rows.table import ViewRow
 
 WAITING, OPEN = "QUEUED", ("RUNNING", "STOPPING")
 

@@ -15,8 +15,8 @@ from trackside.console.commands.actions import DELETIONS
 from trackside.console.commands.forms import DEVICES, body_of
 from trackside.console.web.templates import Templates
 from trackside.console.web.users import Role
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.refusals import Problem
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.errors import UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.publication import Refused

@@ -16,7 +16,7 @@ from trackside.aggregates.rounds.messages import (
 )
 from trackside.console.commands.forms import Form
 from trackside.console.commands.schema_inputs import inputs_of
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 DECISIONS = frozenset(each.wire_type() for each in (ApproveDeploy, RejectDeploy))
 """The types of the commands that say who has decided."""

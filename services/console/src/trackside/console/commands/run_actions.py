@@ -20,8 +20,8 @@ from trackside.aggregates.run.messages import (
 from trackside.aggregates.run.step_messages import ENDED, FAILURES, StepState
 from trackside.console.commands.forms import JSON, Form, Input
 from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.table import ViewRow
+from trackside.contracts.tasks.tasks import AttemptEnd
+from trackside.domain.rows.table import ViewRow
 
 _ENDED = frozenset(state.value for state in ENDED)
 _FAILURES = frozenset(state.value for state in FAILURES)

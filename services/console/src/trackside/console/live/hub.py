@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from trackside.console.web.page import Alerts, ServiceStates
-from trackside.projections.notifications import Changes, OwnedPosition
+from trackside.projections.database.notifications import Changes, OwnedPosition
 from trackside.telemetry import metrics
 
 REMEMBERED = 10_000

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from trackside.console.live.hub import Hub
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.owners import DISPATCHER, SCHEDULER
-from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
-from trackside.projections.read_pool import ReadModelsPool
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.projections.database.postgres import PostgresGoneError, SchemaMissingError
+from trackside.projections.reading.read_pool import ReadModelsPool
+from trackside.projections.tables.owners import DISPATCHER, SCHEDULER
 
 EVERY_S = 1.0
 LIMIT_S = 5.0

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from trackside.console.pages.origins import read_derivations
 from trackside.console.web.page import BadQuery, ChartValues, PageNotFound, PageRequest, Shown
-from trackside.domain.table import ViewRow
-from trackside.projections.curve_columns import curve_columns
-from trackside.projections.read_pool import SnapshotModels
-from trackside.projections.reads import row_of_stream
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.curve_columns import curve_columns
+from trackside.projections.pages.trial_columns import best_so_far_columns
+from trackside.projections.reading.read_pool import SnapshotModels
+from trackside.projections.reading.reads import row_of_stream
 from trackside.projections.summaries.chosen import live_tables
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.tags import JobTag, read_tags
-from trackside.projections.trial_columns import best_so_far_columns
 from trackside.summaries.thinning import thin
 
 LEAST, MOST = 2, 20

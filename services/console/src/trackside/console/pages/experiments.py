@@ -2,7 +2,7 @@
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.console.web.page import PageRequest, Shown
-from trackside.projections.experiments import (
+from trackside.projections.pages.experiments import (
     SORT_KEYS,
     ExperimentFilter,
     read_experiments_page,

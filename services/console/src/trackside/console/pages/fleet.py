@@ -4,11 +4,11 @@ from trackside.console.commands.actions import device_action, worker_actions
 from trackside.console.commands.forms import Form
 from trackside.console.pages.thinning import thinned_note
 from trackside.console.web.page import ChartValues, PageNotFound, PageRequest, Shown
-from trackside.contracts.memory import shown as memory
+from trackside.contracts.envelope.memory import shown as memory
 from trackside.domain.display.text import as_text
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 from trackside.eventlog.clock import now_ms
-from trackside.projections.timeline_columns import timeline_columns
+from trackside.projections.pages.timeline_columns import timeline_columns
 
 HOUR_MS = 3_600_000
 QUEUE, DEVICES, WORKERS = 100, 50, 100

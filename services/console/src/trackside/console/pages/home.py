@@ -1,7 +1,12 @@
 """The first page: what runs, what ended and failed lately, the devices."""
 
 from trackside.console.web.page import PageRequest, Shown
-from trackside.projections.experiments import ExperimentFilter, newest_failures, read_experiments, running_now
+from trackside.projections.pages.experiments import (
+    ExperimentFilter,
+    newest_failures,
+    read_experiments,
+    running_now,
+)
 
 SHOWN, DEVICES = 12, 60
 """How many experiments, failures and dead letters, and how many devices are shown."""

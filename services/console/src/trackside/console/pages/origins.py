@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from trackside.console.web.page import PageRequest
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 from trackside.eventlog.errors import TransientError
-from trackside.projections.run_steps import StepFilter, read_steps
-from trackside.projections.trials_page import TrialFilter, read_trials_page
+from trackside.projections.pages.run_steps import StepFilter, read_steps
+from trackside.projections.pages.trials_page import TrialFilter, read_trials_page
 from trackside.replay.history.errors import SilentLogError
 from trackside.replay.history.origins import RecordedOrigin, read_origin
 

@@ -11,7 +11,7 @@ from trackside.console.pages.runs.run import run
 from trackside.console.pages.searches.search import search
 from trackside.console.pages.stream import found_stream, plain
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 OverviewFunction = Callable[[PageRequest, ViewRow], Awaitable[Shown]]
 _PAGES: Mapping[str, OverviewFunction] = {

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from trackside.console.commands.actions import ARCHIVE, STOP, actions_of
 from trackside.console.commands.forms import Form
 from trackside.console.web.page import BadQuery, PageRequest, Shown
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import row_of_stream
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import row_of_stream
 
 MOST = 50
 

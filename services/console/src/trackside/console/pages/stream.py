@@ -8,8 +8,8 @@ from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.console.whatif.options import KINDS as WHATIF_KINDS
 from trackside.domain.display.selection import SHOWN_ROWS
 from trackside.domain.display.view import Page, View
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import queried_rows, row_of_stream
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import queried_rows, row_of_stream
 
 TABS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "search": (

@@ -1,6 +1,6 @@
 """What a chart says of the values that it leaves out."""
 
-from trackside.projections.columns import ChartColumns
+from trackside.projections.reading.columns import ChartColumns
 
 
 def thinned_note(found: ChartColumns) -> str:

@@ -29,12 +29,16 @@ from trackside.console.web.page import (
 )
 from trackside.console.web.templates import Templates
 from trackside.console.web.users import Role, User
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.log import Log
+from trackside.projections.database.postgres import (
+    PostgresGoneError,
+    SchemaMissingError,
+    StatementTimeoutError,
+)
+from trackside.projections.pages.trial_cache import TrialColumnsCache
 from trackside.projections.past.store import PastStore
-from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
-from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
-from trackside.projections.trial_cache import TrialColumnsCache
+from trackside.projections.reading.read_pool import ReadModelsPool, SnapshotModels
 from trackside.replay.causality.standings import Standings
 from trackside.telemetry import metrics
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from starlette.datastructures import QueryParams
 
 from trackside.console.web.users import Role, User
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.log import Log
+from trackside.projections.pages.trial_cache import TrialColumnsCache
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.store import PastStore
-from trackside.projections.read_pool import SnapshotModels
-from trackside.projections.trial_cache import TrialColumnsCache
+from trackside.projections.reading.read_pool import SnapshotModels
 from trackside.replay.causality.standings import Standings
 
 MAX_PAGE = 100_000

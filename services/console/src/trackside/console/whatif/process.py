@@ -13,10 +13,10 @@ import threading
 from typing import Any
 
 from trackside.console.whatif.options import result_of
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.garbage import collecting_seldom
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import ReplayError
 from trackside.replay.history.point_in_time import parse_point_in_time

@@ -28,7 +28,7 @@ from trackside.aggregates.search.promotion import Start, promotes
 from trackside.aggregates.search.state import Search, search_of
 from trackside.aggregates.search.trial_reuse import next_task
 from trackside.aggregates.search.trial_traces import trial_trace
-from trackside.contracts.message import Event, Message
+from trackside.contracts.envelope.message import Event, Message
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,
@@ -43,7 +43,7 @@ from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory,
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits, suggestion_seed
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry

@@ -18,7 +18,7 @@ from trackside.aggregates.search.verdicts import (
     last_row_of,
     still_counts,
 )
-from trackside.contracts.parts import number_of
+from trackside.contracts.envelope.parts import number_of
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,
@@ -28,7 +28,7 @@ from trackside.dispatcher.advice.advisor_process import (
 from trackside.dispatcher.advice.assessor_client import AssessmentResult, AssessorClient
 from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.background import Background
 
 log = structlog.get_logger("trackside.dispatcher")

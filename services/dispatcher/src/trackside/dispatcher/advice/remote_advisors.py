@@ -1,13 +1,13 @@
 """Tuners and assessors that are separate processes, in any language, asked over topics."""
 
 from trackside.aggregates.search.advice_messages import AnswerAssessment, AnswerSuggestion
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
 from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
 from trackside.dispatcher.advice.remote_exchange import RemoteExchange
 from trackside.dispatcher.advice.remote_tuners import RemoteTuners
 from trackside.dispatcher.intake.signatures import SignatureVerifier
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log
-from trackside.eventlog.record_writer import RecordWriter
 
 
 class RemoteAdvisors:

@@ -16,14 +16,14 @@ from trackside.aggregates.search.advice_messages import (
     AssessmentRequested,
     SuggestionRequested,
 )
-from trackside.contracts.codec import UndecodableError, command_of
-from trackside.contracts.refusals import Problem
-from trackside.contracts.topics import Topic, partition_of
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.envelope.topics import Topic, partition_of
+from trackside.contracts.wire.codec import UndecodableError, command_of
 from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
 from trackside.dispatcher.intake.signatures import SignatureVerifier
 from trackside.domain.proposal import cause_of
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_until_reachable
 
 log = structlog.get_logger("trackside.dispatcher")

@@ -7,12 +7,12 @@ decides for all. What is counted follows the log.
 from collections import Counter
 from collections.abc import Collection
 
-from trackside.contracts.refusals import TOO_MANY, Problem
+from trackside.contracts.envelope.refusals import TOO_MANY, Problem
 from trackside.dispatcher.intake.command_rates import CommandRates, RateKey, window_budget
 from trackside.dispatcher.intake.fair_queue import CommandPosition, WaitingCommand
 from trackside.dispatcher.intake.open_streams import OpenStreams
 from trackside.dispatcher.intake.publisher_limits import NO_LIMITS, PublisherLimits
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.clock import rfc3339
 
 

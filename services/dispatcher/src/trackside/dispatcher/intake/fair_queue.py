@@ -7,7 +7,7 @@ its commands taken, whatever the others have waiting.
 from collections import deque
 from dataclasses import dataclass
 
-from trackside.contracts.commands import CommandReceived
+from trackside.contracts.streams.commands import CommandReceived
 
 CommandPosition = tuple[int, int]
 """Where a command was published: partition and offset in the topic of commands."""

@@ -8,20 +8,20 @@ there is no space at all, no more commands are read meanwhile.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
-from trackside.contracts.ingress import SUSPECTED, Arrival, publisher_of
-from trackside.contracts.refusals import TOO_MANY, Problem, limit_problems
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.refusals import TOO_MANY, Problem, limit_problems
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import RULES, CommandReceived, RecordDeadLettered, Source
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.contracts.wire.ingress import SUSPECTED, Arrival, publisher_of
 from trackside.dispatcher.intake.command_admission import CommandAdmission
 from trackside.dispatcher.intake.fair_queue import CommandPosition, FairQueue, WaitingCommand
 from trackside.dispatcher.intake.passed_over import PassedOver
 from trackside.dispatcher.intake.receipts import ReceiptRequest
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureResult, SignatureVerifier
-from trackside.domain.command import Publication
-from trackside.domain.forgetting import without_content
-from trackside.domain.streams import Streams
-from trackside.eventlog.dead_letters import dead_letter, position_id, position_of
+from trackside.domain.folding.streams import Streams
+from trackside.domain.streams.command import Publication
+from trackside.domain.streams.forgetting import without_content
+from trackside.eventlog.keys.dead_letters import dead_letter, position_id, position_of
 from trackside.eventlog.log import Entry, TopicPartition
 
 MAX_HELD = 10_000

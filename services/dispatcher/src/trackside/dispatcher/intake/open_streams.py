@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 
 
 class OpenStreams:

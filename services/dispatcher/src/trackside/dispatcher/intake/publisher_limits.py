@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.refusals import nearest
+from trackside.contracts.envelope.refusals import nearest
 from trackside.eventlog.files_by_id import read_by_id
 
 _KINDS = ("key:", "source:")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from trackside.eventlog.log import TopicPartition
-from trackside.projections.positions import put_positions, read_positions
-from trackside.projections.postgres import (
+from trackside.projections.database.positions import put_positions, read_positions
+from trackside.projections.database.postgres import (
     LIVE_SCHEMA,
     Connection,
     PostgresGoneError,

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 import structlog
 
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandAccepted, CommandRefused, Source
 from trackside.dispatcher.intake.fair_queue import CommandPosition
-from trackside.domain.command import answer_again
+from trackside.domain.folding.streams import Streams
 from trackside.domain.proposal import cause_of
-from trackside.domain.streams import Streams
+from trackside.domain.streams.command import answer_again
 from trackside.eventlog.background import Background
-from trackside.eventlog.dead_letters import position_id
 from trackside.eventlog.errors import TooLargeError, TransientError
+from trackside.eventlog.keys.dead_letters import position_id
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log
-from trackside.eventlog.record_writer import RecordWriter
 
 log = structlog.get_logger("trackside.dispatcher")
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.topics import Topic
 from trackside.dispatcher.intake.intake import Intake
 from trackside.eventlog.log import Entry, Log, Reader
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from trackside.contracts import ed25519
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.ingress import Arrival, read_command
-from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.trust import ed25519
+from trackside.contracts.wire.ingress import Arrival, read_command
+from trackside.contracts.wire.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.eventlog.files_by_id import read_by_id
 from trackside.eventlog.log import Entry
 

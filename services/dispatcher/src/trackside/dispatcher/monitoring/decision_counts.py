@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from trackside.aggregates.search.builtin_tuners import TUNERS
 from trackside.aggregates.search.messages import SearchEnded, SearchStarted, TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.message import Message, Record
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
-from trackside.domain.aggregate import Aggregates
+from trackside.domain.folding.aggregate import Aggregates
+from trackside.domain.folding.streams import Streams
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
+from trackside.domain.streams.stream import Stream
 from trackside.telemetry.metrics import counter, declare, exemplar, histogram
 
 _Publication = tuple[str, str, int, int]

@@ -14,14 +14,14 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.state import Search, Trial
 from trackside.aggregates.search.trial_traces import trial_trace
-from trackside.contracts.commands import CommandReceived, CommandRefused
-from trackside.contracts.message import Event
-from trackside.contracts.trace_context import derive_span
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.trace_context import derive_span
+from trackside.contracts.streams.commands import CommandReceived, CommandRefused
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
-from trackside.eventlog.decision_spans import NS_PER_MS, Description
-from trackside.eventlog.task_spans import end_attributes, failure_of, task_attributes
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
+from trackside.eventlog.reactor.decision_spans import NS_PER_MS, Description
+from trackside.eventlog.reactor.task_spans import end_attributes, failure_of, task_attributes
 from trackside.telemetry import messaging
 from trackside.telemetry.context import Failure, Span
 

@@ -2,7 +2,7 @@
 
 import structlog
 
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.telemetry.metrics import counter
 
 log = structlog.get_logger("trackside.dispatcher")

@@ -1,9 +1,9 @@
 """The streams that nothing is decided about, as health and metrics say them."""
 
-from trackside.contracts.refusals import Problem
-from trackside.domain.stream import Stream, told
-from trackside.domain.streams import Streams
-from trackside.eventlog.stuck_decisions import GIVEN_UP_AFTER, StuckDecisions
+from trackside.contracts.envelope.refusals import Problem
+from trackside.domain.folding.streams import Streams
+from trackside.domain.streams.stream import Stream, told
+from trackside.eventlog.reactor.stuck_decisions import GIVEN_UP_AFTER, StuckDecisions
 from trackside.telemetry.health import Health
 from trackside.telemetry.metrics import counter, gauge
 

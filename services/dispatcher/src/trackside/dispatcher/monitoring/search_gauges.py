@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search, search_of
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.telemetry.metrics import gauge
 
 SET_EVERY_MS = 1_000

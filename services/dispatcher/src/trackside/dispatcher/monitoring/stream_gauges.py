@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from trackside.domain.aggregate import Aggregates
-from trackside.domain.gauges import GaugeReading
-from trackside.domain.stream import Stream
+from trackside.domain.folding.aggregate import Aggregates
+from trackside.domain.folding.signals import GaugeReading
+from trackside.domain.streams.stream import Stream
 from trackside.telemetry.metrics import gauge
 from trackside.telemetry.names import GaugeName
 

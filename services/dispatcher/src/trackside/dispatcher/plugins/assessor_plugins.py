@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from trackside.aggregates.search.messages import Direction, TrialStatus
-from trackside.contracts.plugins import find_entry_point
+from trackside.contracts.fleet.plugins import find_entry_point
 from trackside.dispatcher.assessors.stopping_rules import LearningCurve
 from trackside.dispatcher.plugins.entry_points import installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError

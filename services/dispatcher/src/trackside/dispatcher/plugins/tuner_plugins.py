@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 
 from trackside.aggregates.search.axes import SpaceJson, axes_of, parameters_faults
 from trackside.aggregates.search.messages import Direction
-from trackside.contracts.plugins import find_entry_point
+from trackside.contracts.fleet.plugins import find_entry_point
 from trackside.dispatcher.plugins.entry_points import installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError
 from trackside.dispatcher.tuners.tuner import (

@@ -5,7 +5,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 from trackside.aggregates.search.advice_messages import MESSAGE_MAX, TRACEBACK_MAX
-from trackside.contracts.redaction import redact
+from trackside.contracts.envelope.redaction import redact
 
 _DISPATCHER = Path(__file__).parents[1]
 """Frames of these files at the start of a traceback are left out: they are not the user's code."""

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 from trackside.aggregates.model.messages import ModelVersionAdded
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.rounds import deploy_messages, messages
-from trackside.contracts.fleet import CatalogueChanged, WorkerJoined
-from trackside.contracts.message import Json, Message, Record
-from trackside.contracts.tasks import AttemptAdopted, TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import Topics
-from trackside.domain.fleet import Fleet, evolve
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Json, Message, Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.fleet.fleet import CatalogueChanged, WorkerJoined
+from trackside.contracts.tasks.tasks import AttemptAdopted, TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.domain.fleet.fleet import Fleet, evolve
+from trackside.domain.folding.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
-from trackside.domain.stream import Stream, shrink
-from trackside.eventlog.decode import decode
+from trackside.domain.streams.stream import Stream, shrink
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log
 from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
 from trackside.replay.history.recorded_stream import RecordedStream, read_entries

@@ -8,19 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.children import ChildRequested
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Event, Record
-from trackside.contracts.standing import Standing
-from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import child
-from trackside.domain.causality import StreamSubject
-from trackside.domain.fold import fold
-from trackside.domain.outcome import Outcome
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.streams.children import ChildRequested
+from trackside.contracts.streams.commands import CommandReceived
+from trackside.contracts.tasks.tasks import TaskSubmitted
+from trackside.domain.folding.fold import fold
+from trackside.domain.outcome import Outcome, standing_of
 from trackside.domain.proposal import parse_cause
-from trackside.domain.standing import standing_of
-from trackside.domain.stream import Stream
-from trackside.domain.task_events import TaskEvent
+from trackside.domain.streams import child
+from trackside.domain.streams.causality import StreamSubject
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task_events import TaskEvent
 from trackside.replay.causality.event_text import brief
 from trackside.replay.causality.inferred_causes import inferred_cause
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Event, Record
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.commands import CommandReceived
 from trackside.domain.proposal import parse_cause
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log
 from trackside.replay.causality.event_text import brief
 from trackside.replay.causality.standings import KnownStandings

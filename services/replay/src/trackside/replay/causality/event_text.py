@@ -3,14 +3,15 @@
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, TaskResumed
-from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import CommandReceived, CommandRefused
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
-from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.memory import shown
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.streams.children import ChildEnded, ChildRequested
+from trackside.contracts.streams.commands import CommandReceived, CommandRefused
+from trackside.contracts.streams.labels import StreamAnnotated
+from trackside.contracts.streams.watches import TasksWatched
+from trackside.contracts.tasks.artifacts import ArtifactSaved, ArtifactsForgotten, TaskResumed
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnded,
     MetricReported,
@@ -23,7 +24,6 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
     TaskUnschedulable,
 )
-from trackside.contracts.watches import TasksWatched
 from trackside.domain.display.short_text import named_values, plain
 from trackside.domain.display.text import counted, number
 

@@ -1,9 +1,9 @@
 """The causes of the events of a log that names none: what a decision rested on, as the state shows it."""
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.message import Message
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.tasks.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskHeld,
@@ -11,10 +11,10 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.domain.command import Publication
-from trackside.domain.stream import Stream
-from trackside.domain.task import Task
-from trackside.domain.task_events import TaskEvent
+from trackside.domain.streams.command import Publication
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import Task
+from trackside.domain.tasks.task_events import TaskEvent
 
 _REQUESTED = frozenset({AttemptEnd.CANCELLED, AttemptEnd.PREEMPTED, AttemptEnd.TIMED_OUT_RUN})
 

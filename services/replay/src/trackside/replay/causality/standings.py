@@ -10,12 +10,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
-from trackside.domain.fold import fold
-from trackside.domain.outcome import Outcome
-from trackside.domain.standing import no_effect, standing_of
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.folding.fold import fold
+from trackside.domain.outcome import Outcome, no_effect, standing_of
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.log import Log
 from trackside.projections.past.reader import PastReader
 from trackside.replay.history.point_in_time import PointInTime

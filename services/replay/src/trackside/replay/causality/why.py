@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.standing import Standing
-from trackside.domain.causality import StreamSubject
-from trackside.domain.stream import Stream
+from trackside.contracts.envelope.standing import Standing
+from trackside.domain.streams.causality import StreamSubject
+from trackside.domain.streams.stream import Stream
 from trackside.replay.causality.causes import Causes, Step
 from trackside.replay.history.errors import UnknownSubjectError
 from trackside.replay.history.recorded_stream import RecordedStream

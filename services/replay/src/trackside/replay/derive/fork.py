@@ -9,8 +9,8 @@ from typing import Any
 from trackside.aggregates.search.axes import Axes, axes_of, parameters_faults
 from trackside.aggregates.search.messages import StartSearch, TrialStatus
 from trackside.aggregates.search.state import Search, Trial
-from trackside.contracts.codec import command_of
-from trackside.contracts.refusals import Problem
+from trackside.contracts.envelope.refusals import Problem
+from trackside.contracts.wire.codec import command_of
 from trackside.replay.derive.rerun import plain_spec, refuse_promotion
 from trackside.replay.history.errors import BadScenarioError
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from trackside.aggregates.rounds.messages import CreateIncrementalJob
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.codec import command_of
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.wire.codec import command_of
 from trackside.replay.history.errors import BadScenarioError
 
 

@@ -12,9 +12,9 @@ from trackside.aggregates.run.step_messages import (
     TakenOutput,
     TakenStep,
 )
-from trackside.contracts.codec import command_of
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.wire.codec import command_of
 from trackside.domain.pipelines.compiling import (
     CompiledPipeline,
     compile_pipeline,

@@ -7,7 +7,10 @@ only its own task has saved, and that the task's rule no longer keeps, may be fo
 from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import (
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.streams.commands import CommandReceived, CommandRefused
+from trackside.contracts.streams.forgetting import StreamForgotten
+from trackside.contracts.tasks.artifacts import (
     CHECKPOINT,
     FOLDER_MEDIA_TYPE,
     STORED,
@@ -17,12 +20,9 @@ from trackside.contracts.artifacts import (
     ForgetArtifacts,
     TaskResumed,
 )
-from trackside.contracts.commands import CommandReceived, CommandRefused
-from trackside.contracts.forgetting import StreamForgotten
-from trackside.contracts.message import Message, Record
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams
+from trackside.domain.streams.stream import Stream, shrink
 from trackside.replay.history.references import digests_in, references_in
 
 _FORGETTING = ForgetArtifacts.wire_type()

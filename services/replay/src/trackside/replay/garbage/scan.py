@@ -5,11 +5,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.artifacts import ForgetArtifacts
-from trackside.contracts.summaries import SummaryItemsReported
-from trackside.contracts.topics import Topic, Topics
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.topics import Topic, Topics
+from trackside.contracts.tasks.artifacts import ForgetArtifacts
+from trackside.contracts.tasks.summaries import SummaryItemsReported
 from trackside.eventlog.errors import PreflightError
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.released_streams import read_again
 from trackside.replay.garbage.holders import Holders

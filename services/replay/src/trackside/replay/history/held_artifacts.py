@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trackside.contracts.artifacts import (
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.commands import CommandReceived, CommandRefused
+from trackside.contracts.tasks.artifacts import (
     STORED,
     ArtifactReference,
     ArtifactSaved,
     ArtifactsForgotten,
     artifact_source,
 )
-from trackside.contracts.commands import CommandReceived, CommandRefused
-from trackside.contracts.message import Record
-from trackside.domain.findings import RecordPosition, position_of
+from trackside.domain.checks.findings import RecordPosition, position_of
 from trackside.domain.outcome import Outcome
 from trackside.replay.history.references import references_in
 

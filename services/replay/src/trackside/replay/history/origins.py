@@ -6,8 +6,8 @@ from typing import Literal
 
 from trackside.aggregates.run.messages import RunStarted
 from trackside.aggregates.search.messages import SearchStarted
-from trackside.contracts.topics import Topics
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.topics import Topics
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Log
 from trackside.replay.history.recorded_stream import has_value, read_entries
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from trackside.contracts.message import Record
+from trackside.contracts.envelope.message import Record
 from trackside.eventlog.clock import rfc3339
 from trackside.replay.history.errors import BadRangeError
 

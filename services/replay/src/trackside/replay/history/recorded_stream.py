@@ -7,15 +7,15 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.domain.folding.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.clock import monotonic_s, rfc3339
-from trackside.eventlog.decode import decode, stream_of
+from trackside.eventlog.keys.decode import decode, stream_of
+from trackside.eventlog.keys.noted_keys import NotedKeys
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.eventlog.noted_keys import NotedKeys
 from trackside.projections.past.partition_fold import begins_stream
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.snapshot_format import StatePosition

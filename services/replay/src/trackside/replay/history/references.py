@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.tasks.artifacts import ArtifactReference
 
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _FIELDS = ("uri", "sha256", "size_bytes", "media_type", "source", "credential")

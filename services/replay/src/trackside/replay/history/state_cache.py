@@ -17,11 +17,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.stream import Stream
-from trackside.domain.streams import load, pack
+from trackside.domain.folding.streams import load, pack
+from trackside.domain.streams.stream import Stream
 from trackside.eventlog.log import TopicPartition
 from trackside.projections.past.snapshot_format import StatePosition
-from trackside.projections.snapshots import fold_name
+from trackside.projections.writing.snapshots import fold_name
 from trackside.replay.history.point_in_time import PointInTime
 
 CACHE_EVERY_RECORDS = 20_000

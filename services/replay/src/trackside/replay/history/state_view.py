@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.command import ReceivedCommand
 from trackside.domain.display.task_state import Fields, task_fields
-from trackside.domain.stream import Stream
+from trackside.domain.streams.command import ReceivedCommand
+from trackside.domain.streams.stream import Stream
 
 COMMANDS = "commands"
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from contextlib import aclosing
 
-from trackside.contracts.artifacts import STORED, ArtifactReference
-from trackside.contracts.summaries import SummaryItemsReported
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.artifacts import STORED, ArtifactReference
+from trackside.contracts.tasks.summaries import SummaryItemsReported
+from trackside.domain.checks.findings import position_of
 from trackside.domain.display.text import one_line
-from trackside.domain.findings import position_of
-from trackside.eventlog.decode import decode
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry, Log
 from trackside.replay.history.held_artifacts import HeldArtifact
 from trackside.replay.history.recorded_stream import read_entries

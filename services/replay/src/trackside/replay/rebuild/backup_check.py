@@ -6,12 +6,12 @@ A backup has no read models to compare them with. Two releases are compared by w
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.log import Log
-from trackside.projections.migrate import create_tables
-from trackside.projections.owners import OWNERS
-from trackside.projections.postgres import LIVE_SCHEMA, tentative_transaction
+from trackside.projections.database.postgres import LIVE_SCHEMA, tentative_transaction
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.migrate import create_tables
 from trackside.replay.rebuild.compare import TableSource, table_digest
 from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from trackside.domain.table import RowValues, Table
-from trackside.projections.bulk_reads import copy_out, stream_rows
-from trackside.projections.postgres import Connection
+from trackside.domain.rows.table import RowValues, Table
+from trackside.projections.database.postgres import Connection
+from trackside.projections.reading.bulk_reads import copy_out, stream_rows
 
 MISSING = "no such row"
 

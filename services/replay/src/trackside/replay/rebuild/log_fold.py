@@ -5,24 +5,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.forgetting import StreamForgotten
-from trackside.contracts.message import Event, Record
-from trackside.contracts.topics import Topics
-from trackside.domain.fleet import Fleet
-from trackside.domain.fleet import evolve as evolve_fleet
-from trackside.domain.fold import AFTER_CLOSE
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.streams.forgetting import StreamForgotten
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.domain.fleet.fleet import Fleet
+from trackside.domain.fleet.fleet import evolve as evolve_fleet
+from trackside.domain.folding.fold import AFTER_CLOSE
+from trackside.domain.folding.streams import Streams, pack
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, forget_settled, shrink
-from trackside.domain.streams import Streams, pack
-from trackside.domain.table import Projection, RowKey, RowValues, Table, settled_keys
-from trackside.eventlog.decode import decode
+from trackside.domain.rows.table import Projection, RowKey, RowValues, Table, settled_keys
+from trackside.domain.streams.stream import Stream, forget_settled, shrink
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.released_streams import read_again
-from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
-from trackside.projections.metric_tables import ITEMS, POINTS, SERIES, UPDATER_FAILURES
-from trackside.projections.metrics import rows_of
-from trackside.projections.owners import Owner
+from trackside.projections.tables.dead_letters import DEAD_LETTERS, letter_row
+from trackside.projections.tables.metric_tables import ITEMS, POINTS, SERIES, UPDATER_FAILURES
+from trackside.projections.tables.metrics import rows_of
+from trackside.projections.tables.owners import Owner
 from trackside.summary_indexer.validation import decode_summaries
 
 OwnerCuts = Mapping[str, Mapping[TopicPartition, int]]

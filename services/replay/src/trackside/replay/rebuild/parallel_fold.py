@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 
-from trackside.contracts.topics import Topics
-from trackside.domain.table import RowValues
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.rows.table import RowValues
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.projections.owners import OWNERS
+from trackside.projections.tables.owners import OWNERS
 from trackside.replay.history.errors import SILENCE_LIMIT_S, PartLostError
 from trackside.replay.rebuild.log_fold import LogFold, StreamStates
 from trackside.telemetry.logs import configure_logs

@@ -4,20 +4,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import Topics
-from trackside.domain.table import Table
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.rows.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.log_id import named_log
-from trackside.projections.forgetting import forget_all_metrics, forget_copied
-from trackside.projections.log_identity import check_log
-from trackside.projections.metric_tables import ITEMS, POINTS, UPDATER_FAILURES
-from trackside.projections.metric_writes import count_metrics, purge
-from trackside.projections.migrate import create_tables
-from trackside.projections.owners import OWNERS
-from trackside.projections.positions import put_positions, read_positions
-from trackside.projections.postgres import (
+from trackside.projections.database.log_identity import check_log
+from trackside.projections.database.positions import put_positions, read_positions
+from trackside.projections.database.postgres import (
     LIVE_SCHEMA,
     Connection,
     copy,
@@ -25,6 +20,11 @@ from trackside.projections.postgres import (
     open_repeatable_read,
     tentative_transaction,
 )
+from trackside.projections.tables.metric_tables import ITEMS, POINTS, UPDATER_FAILURES
+from trackside.projections.tables.owners import OWNERS
+from trackside.projections.writing.forgetting import forget_all_metrics, forget_copied
+from trackside.projections.writing.metric_writes import count_metrics, purge
+from trackside.projections.writing.migrate import create_tables
 from trackside.replay.rebuild.compare import TableDifference, TableSource, first_difference
 from trackside.replay.rebuild.log_fold import FORGOTTEN, PURGED, StreamStates
 from trackside.replay.rebuild.parallel_fold import (

@@ -11,23 +11,28 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.topics import Topics
-from trackside.domain.streams import load
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.domain.folding.streams import load
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, Reader, TopicPartition
-from trackside.eventlog.recovery import Recovered
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
-from trackside.projections.migrate import drop_schemas, hold_writers, readers, swap_schemas
-from trackside.projections.notifications import notify
-from trackside.projections.owners import DISPATCHER, OWNERS
-from trackside.projections.positions import move_positions, read_positions
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, lock_tables, tentative_transaction
-from trackside.projections.projection_state import ProjectionState
-from trackside.projections.reader_sessions import BEFORE_CHANGE_S, end_sessions
-from trackside.projections.snapshots import checkpoint, write_checkpoint
-from trackside.projections.upserts import upsert
+from trackside.eventlog.reactor.recovery import Recovered
+from trackside.projections.database.notifications import notify
+from trackside.projections.database.positions import move_positions, read_positions
+from trackside.projections.database.postgres import (
+    LIVE_SCHEMA,
+    Connection,
+    lock_tables,
+    tentative_transaction,
+)
+from trackside.projections.database.reader_sessions import BEFORE_CHANGE_S, end_sessions
+from trackside.projections.database.upserts import upsert
+from trackside.projections.tables.metrics import rows_of
+from trackside.projections.tables.owners import DISPATCHER, OWNERS
+from trackside.projections.writing.metric_writes import write_metrics
+from trackside.projections.writing.migrate import drop_schemas, hold_writers, readers, swap_schemas
+from trackside.projections.writing.projection_state import ProjectionState
+from trackside.projections.writing.snapshots import checkpoint, write_checkpoint
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
 from trackside.replay.rebuild.log_fold import StreamStates
 from trackside.summary_indexer.validation import decode_summaries

@@ -7,21 +7,21 @@ two releases has are named, and the others are compared.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import Topics
-from trackside.domain.table import Table
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import Topics
+from trackside.domain.rows.table import Table
 from trackside.eventlog.log import Log
 from trackside.eventlog.log_id import named_log
-from trackside.projections.definitions import NewerSchemaError, definitions
-from trackside.projections.log_identity import check_log
-from trackside.projections.migrate import create_tables
-from trackside.projections.postgres import (
+from trackside.projections.database.log_identity import check_log
+from trackside.projections.database.postgres import (
     LIVE_SCHEMA,
     Connection,
     open_repeatable_read,
     sql,
     tentative_transaction,
 )
+from trackside.projections.writing.definitions import NewerSchemaError, definitions
+from trackside.projections.writing.migrate import create_tables
 from trackside.replay.rebuild.compare import RowDifferences, TableSource, row_differences
 from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import (

@@ -19,7 +19,7 @@ from trackside.artifacts.blobs import CHUNK_BYTES, Blob, BlobReader, blob_path, 
 from trackside.artifacts.reading import checked_parts
 from trackside.artifacts.source_files import SourceFile
 from trackside.artifacts.store import ReportBytes, Store
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE
 from trackside.replay.history.errors import DamagedFileError, UnsupportedFileError
 from trackside.replay.history.held_artifacts import HeldArtifact
 from trackside.replay.transfer.file_format import MAX_LINE_BYTES, LineReader, LineWriter

@@ -11,7 +11,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trackside.contracts.topics import Topic, Topics
+from trackside.contracts.envelope.topics import Topic, Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, PreflightError
 from trackside.eventlog.log import Log, TopicPartition

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
-from trackside.contracts.topics import Topic
-from trackside.eventlog.encryption import Decryption, StreamKeys
+from trackside.contracts.envelope.topics import Topic
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
+from trackside.eventlog.keys.encryption import Decryption, StreamKeys
 from trackside.eventlog.log import Entry, Outgoing, TopicPartition
 from trackside.eventlog.log_id import cluster_in
 from trackside.replay.transfer.backup_files import BackupManifest, OffsetRange, read_run

@@ -5,8 +5,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.fold import fold
-from trackside.domain.stream import Stream
+from trackside.domain.folding.fold import fold
+from trackside.domain.streams.stream import Stream
 from trackside.replay.history.errors import SilentLogError
 from trackside.replay.history.held_artifacts import HeldArtifacts
 from trackside.replay.history.recorded_stream import RecordedStream, check_readable

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from trackside.domain.folding.streams import state_adapter
 from trackside.domain.proposal import parse_cause
-from trackside.domain.stream import Stream
-from trackside.domain.streams import state_adapter
-from trackside.domain.task import TaskState
+from trackside.domain.streams.stream import Stream
+from trackside.domain.tasks.task import TaskState
 from trackside.eventlog.log import RecordHeaders
-from trackside.projections.snapshots import fold_name
+from trackside.projections.writing.snapshots import fold_name
 from trackside.replay.history.errors import DamagedFileError, UnsupportedFileError
 
 FORMAT = 1

@@ -12,18 +12,18 @@ from typing import IO
 from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.artifacts.blobs import Blob
 from trackside.artifacts.errors import StoreMissing
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import RULES
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
-from trackside.contracts.imports import StreamImported
-from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.fold import fold
-from trackside.domain.stream import Stream
-from trackside.eventlog.decode import message_of
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier, new_id
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.commands import RULES
+from trackside.contracts.streams.imports import StreamImported
+from trackside.contracts.wire.codec import UndecodableError
+from trackside.domain.folding.fold import fold
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import message_of
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.snapshots import fold_name
+from trackside.projections.writing.snapshots import fold_name
 from trackside.replay.history.errors import (
     AlreadyImportedError,
     BadNameError,

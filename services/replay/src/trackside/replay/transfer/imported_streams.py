@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from contextlib import aclosing
 
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.codec import UndecodableError
-from trackside.contracts.encryption import ENCRYPTION_HEADERS
-from trackside.contracts.imports import StreamImported
-from trackside.contracts.message import Envelope, Record
-from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.message import Envelope, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.imports import StreamImported
+from trackside.contracts.trust.encryption import ENCRYPTION_HEADERS
+from trackside.contracts.wire.codec import UndecodableError
 from trackside.eventlog.errors import PreflightError
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry, Log, RecordHeaders
 from trackside.replay.history.recorded_stream import RecordedStream, has_value, read_entries
 from trackside.replay.transfer.file_format import ExportedRecord, without_headers

@@ -11,14 +11,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trackside.contracts.fleet import LogBegun
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import MAX_BATCH_BYTES, Topic, Topics
+from trackside.contracts.envelope.ids import new_id
+from trackside.contracts.envelope.topics import MAX_BATCH_BYTES, Topic, Topics
+from trackside.contracts.fleet.fleet import LogBegun
 from trackside.eventlog.errors import PreflightError
-from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.eventlog.kafka_topics import TIME_SETTING, delete_before, set_settings, times_of
+from trackside.eventlog.kafka.kafka_topics import TIME_SETTING, delete_before, set_settings, times_of
 from trackside.eventlog.log import Entry, Log, Outgoing, TopicPartition
 from trackside.eventlog.log_id import is_begin
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
 from trackside.replay.history.errors import (
     AnotherInstallationError,
     DamagedFileError,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 
-from trackside.contracts.message import Record
-from trackside.contracts.topics import MAX_RECORD_BYTES, Topic, Topics
-from trackside.eventlog.decode import decode
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.topics import MAX_RECORD_BYTES, Topic, Topics
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
 from trackside.simulation.virtual.loop import PROCESS, ProcessState, VirtualLoop
 from trackside.simulation.virtual.segment_store import UNPACKED_ENTRIES, SegmentStore

@@ -19,7 +19,7 @@ from math import inf
 from types import TracebackType
 from typing import Any, TypeVar
 
-from trackside.contracts.ids import CHANCE
+from trackside.contracts.envelope.ids import CHANCE
 from trackside.eventlog.clock import CLOCK
 from trackside.telemetry.metrics import MUTED
 

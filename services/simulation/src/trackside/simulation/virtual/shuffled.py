@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.topics import Topic
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader, TopicPartition
 
 MAX_PIECE = 100

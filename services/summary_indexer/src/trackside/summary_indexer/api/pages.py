@@ -10,7 +10,7 @@ from aiohttp import web
 
 from trackside.artifacts.errors import StoreMissing
 from trackside.artifacts.store import Store
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.items import (
     StoredValue,

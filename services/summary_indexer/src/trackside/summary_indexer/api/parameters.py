@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from trackside.contracts.ids import is_identifier
+from trackside.contracts.envelope.ids import is_identifier
 from trackside.projections.summaries.errors import SummaryReadRefused, quoted
 from trackside.projections.summaries.points import PointRange
 

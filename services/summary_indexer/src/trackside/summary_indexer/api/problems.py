@@ -7,9 +7,13 @@ from typing import Any
 from aiohttp import web
 
 from trackside.artifacts.errors import ArtifactError
-from trackside.contracts.refusals import JOB_SEARCH_CODES
+from trackside.contracts.envelope.refusals import JOB_SEARCH_CODES
 from trackside.domain.display.times import Time
-from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
+from trackside.projections.database.postgres import (
+    PostgresGoneError,
+    SchemaMissingError,
+    StatementTimeoutError,
+)
 from trackside.projections.summaries.errors import SummaryReadRefused
 
 _STATUS = dict.fromkeys(JOB_SEARCH_CODES, HTTPStatus.BAD_REQUEST) | {

@@ -6,7 +6,7 @@ from functools import partial
 from aiohttp import web
 
 from trackside.projections.job_search.search import SEARCH_LIMIT_S, FoundJobs, JobSearch, search_jobs
-from trackside.projections.lineage import LIMIT_S, JobLineage, lineage
+from trackside.projections.pages.lineage import LIMIT_S, JobLineage, lineage
 from trackside.projections.summaries.jobs import read_job
 from trackside.summary_indexer.api.parameters import RequestParameters
 from trackside.summary_indexer.api.problems import json_answer

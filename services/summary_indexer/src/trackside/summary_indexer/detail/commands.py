@@ -8,12 +8,12 @@ import structlog
 
 from trackside.aggregates.registry import CODEC
 from trackside.aggregates.summary.messages import CacheTrainJob
-from trackside.contracts.codec import UndecodableError, command_of
-from trackside.contracts.commands import CommandAccepted, CommandReceived
-from trackside.contracts.topics import Topic
+from trackside.contracts.envelope.topics import Topic
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived
+from trackside.contracts.wire.codec import UndecodableError, command_of
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.retry import retry_until_reachable
-from trackside.projections.postgres import Connection, sql
+from trackside.projections.database.postgres import Connection, sql
 from trackside.summary_indexer.detail.loads import CurveReads
 
 log = structlog.get_logger("trackside.summary_indexer")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import structlog
 
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.points import PointRange
 from trackside.projections.summaries.read_pool import ReadPool
 from trackside.projections.summaries.scalars import (

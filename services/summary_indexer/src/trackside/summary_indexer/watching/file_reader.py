@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import structlog
 
 from trackside.artifacts.errors import ArtifactError
-from trackside.contracts.message import Message
+from trackside.contracts.envelope.message import Message
 from trackside.summaries.directories import AccessProblem, FileFormat, open_below, problem_of
 from trackside.summaries.event_files.mindspore import graph_of_file
 from trackside.summaries.event_files.reading import (

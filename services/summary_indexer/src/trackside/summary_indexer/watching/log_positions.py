@@ -25,20 +25,20 @@ from trackside.aggregates.summary.messages import (
     directory_job_id,
 )
 from trackside.aggregates.summary.state import Summary, SummaryFile, summary_of
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Event, Record
-from trackside.contracts.topics import partition_of
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import CommandRefused
+from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode, stream_of
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.keys.decode import decode, stream_of
+from trackside.eventlog.keys.noted_keys import NotedKeys
 from trackside.eventlog.log import Entry
-from trackside.eventlog.noted_keys import NotedKeys
+from trackside.eventlog.reactor.service_context import ServiceContext
+from trackside.eventlog.reactor.serving import from_start
+from trackside.eventlog.reactor.spill import SpillStore
 from trackside.eventlog.released_streams import read_again
 from trackside.eventlog.retry import retry_until_reachable, retry_with_timeout
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_start
-from trackside.eventlog.spill import SpillStore
 from trackside.sdk.publication import command_record
 from trackside.sdk.signing import Signer
 from trackside.summaries.directories import path_of

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.summaries import ItemArtifact, ReportedItem
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem
 from trackside.summaries.event_files.values import SummaryItem
 from trackside.summaries.kinds.kind import BadValue, SummaryKind
 from trackside.summary_indexer.watching.records import session_of

@@ -7,13 +7,13 @@ from functools import partial
 
 import structlog
 
-from trackside.contracts.commands import RecordDeadLettered, Source
-from trackside.contracts.message import Message
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.dead_letters import write_dead_letter
+from trackside.contracts.envelope.message import Message
+from trackside.contracts.envelope.topics import partition_of
+from trackside.contracts.streams.commands import RecordDeadLettered, Source
+from trackside.eventlog.keys.dead_letters import write_dead_letter
 from trackside.eventlog.log import Outgoing
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.retry import retry_until_reachable
-from trackside.eventlog.service_context import ServiceContext
 from trackside.summary_indexer.seldom_warnings import SeldomWarning
 
 log = structlog.get_logger("trackside.summary_indexer")

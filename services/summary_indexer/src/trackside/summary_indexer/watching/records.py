@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trackside.contracts.summaries import (
+from trackside.contracts.tasks.summaries import (
     MAX_TAGS,
     MetricPointsReported,
     ReportedItem,
     Series,
     SummaryItemsReported,
 )
-from trackside.contracts.tasks import NonFinite
+from trackside.contracts.tasks.tasks import NonFinite
 from trackside.summaries.event_files.restarts import MAX_RESTARTS
 from trackside.summaries.event_files.values import Columns, Decoded, SummaryItem
 from trackside.summary_indexer.validation import is_tag

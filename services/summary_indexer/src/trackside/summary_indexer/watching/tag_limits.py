@@ -6,7 +6,7 @@ from collections import OrderedDict
 import structlog
 
 from trackside.eventlog.clock import monotonic_s
-from trackside.projections.postgres import Database, PostgresGoneError, SchemaMissingError
+from trackside.projections.database.postgres import Database, PostgresGoneError, SchemaMissingError
 from trackside.projections.summaries.tags import read_tag_names
 from trackside.summary_indexer.watching.records import TagLimit
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
-from trackside.contracts.message import Event
-from trackside.eventlog.service_context import ServiceContext
+from trackside.contracts.envelope.message import Event
+from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.sdk.signing import Signer
 from trackside.summaries.directories import printable_path
 from trackside.summaries.kinds.registry import KINDS

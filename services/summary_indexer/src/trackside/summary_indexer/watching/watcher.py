@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from trackside.aggregates.summary.messages import SummaryFileRetried, SummaryJobRestored
-from trackside.contracts.message import Event
+from trackside.contracts.envelope.message import Event
 from trackside.summaries.directories import (
     JobDirectory,
     UnreadableDirectory,

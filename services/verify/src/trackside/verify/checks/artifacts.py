@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.artifacts import STORED, ArtifactReference, ArtifactSaved, artifact_source
-from trackside.contracts.message import Record
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import STORED, ArtifactReference, ArtifactSaved, artifact_source
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 """INV-26 of ends of attempts, and of reports and artifacts: the fields of one event agree with each other."""
 
-from trackside.contracts.artifacts import CHECKPOINT, STORED, ArtifactSaved
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import CHECKPOINT, STORED, ArtifactSaved
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricReported
+from trackside.domain.checks.findings import Findings
 from trackside.verify.checks.task_history import TaskHistory
 
 WITH_LIMIT = frozenset({AttemptEnd.OOM_HOST})

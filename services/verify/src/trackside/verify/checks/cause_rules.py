@@ -4,26 +4,27 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import (
+from trackside.contracts.envelope.message import Command, Message
+from trackside.contracts.fleet.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
+from trackside.contracts.streams.children import ChildEnded
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.streams.forgetting import ForgetStream, StreamForgotten
+from trackside.contracts.streams.labels import AnnotateStream, StreamAnnotated
+from trackside.contracts.streams.parking import RecordSkipped, SkipRecord
+from trackside.contracts.streams.watches import TasksWatched
+from trackside.contracts.tasks.artifacts import (
     ArtifactSaved,
     ArtifactsForgotten,
     ForgetArtifacts,
     TaskResumed,
 )
-from trackside.contracts.children import ChildEnded
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
-from trackside.contracts.forgetting import ForgetStream, StreamForgotten
-from trackside.contracts.instructions import (
+from trackside.contracts.tasks.instructions import (
     InstructionAcknowledged,
     InstructionGiven,
     InstructTask,
     TaskReady,
 )
-from trackside.contracts.labels import AnnotateStream, StreamAnnotated
-from trackside.contracts.message import Command, Message
-from trackside.contracts.parking import RecordSkipped, SkipRecord
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnded,
     MetricReported,
@@ -44,7 +45,6 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.contracts.watches import TasksWatched
 
 ANSWERS: frozenset[type[Message]] = frozenset({CommandAccepted, CommandRefused})
 PLACES_A_TASK: frozenset[type[Message]] = frozenset(

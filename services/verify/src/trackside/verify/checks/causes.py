@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
-from trackside.contracts.children import ChildEnded
-from trackside.contracts.commands import CommandAccepted, CommandReceived
-from trackside.contracts.message import Message, Record
-from trackside.contracts.tasks import TaskStopRequested
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.streams.children import ChildEnded
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived
+from trackside.contracts.tasks.tasks import TaskStopRequested
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import parse_cause
 from trackside.verify.checks.cause_rules import ANSWERS, CauseRule, command_name, rule_of
 

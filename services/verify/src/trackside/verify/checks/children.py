@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.children import ChildRequested, ChildStopRequested
-from trackside.contracts.message import Record
-from trackside.domain.child import ChildEvent
-from trackside.domain.findings import Findings
-from trackside.domain.invariants import AggregateInvariants
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.children import ChildRequested, ChildStopRequested
+from trackside.domain.checks.findings import Findings
+from trackside.domain.checks.invariants import AggregateInvariants
+from trackside.domain.streams.child import ChildEvent
 
 
 @dataclass(slots=True)

@@ -14,10 +14,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import COMMANDS, command_of
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Command, Message, Record
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Command, Message, Record
+from trackside.contracts.streams.commands import (
+    RULES,
+    CommandAccepted,
+    CommandReceived,
+    CommandRefused,
+    Source,
+)
+from trackside.contracts.wire.codec import COMMANDS, command_of
+from trackside.domain.checks.findings import Findings
 
 IN_PART = frozenset(
     {

@@ -4,11 +4,11 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Record
-from trackside.domain.command import REMEMBERED
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import cause_of
+from trackside.domain.streams.command import REMEMBERED
 from trackside.verify.checks.publications import PublicationChecks, text_of
 
 KeyT = TypeVar("KeyT")

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Message, Record
-from trackside.contracts.parking import RecordSkipped
-from trackside.contracts.tasks import TaskStopRequested
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Message, Record
+from trackside.contracts.streams.parking import RecordSkipped
+from trackside.contracts.tasks.tasks import TaskStopRequested
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 from trackside.domain.outcome import Outcome
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from trackside.contracts.device_commands import GiveInstruction, RunTask
-from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Json, Record
-from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
-from trackside.domain.findings import Findings, RecordPosition
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.tasks.device_commands import GiveInstruction, RunTask
+from trackside.contracts.tasks.instructions import InstructionGiven
+from trackside.contracts.tasks.tasks import TaskAssigned, TaskSubmitted
+from trackside.domain.checks.findings import Findings, RecordPosition
 from trackside.verify.checks.task_history import TaskHistory
 
 PlacementId = tuple[str, str, int, int]

@@ -11,9 +11,9 @@ reserved; what a task used is not in the log.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded, TaskInterrupted, TaskReturned
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import AttemptEnded, TaskInterrupted, TaskReturned
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 from trackside.verify.checks.incarnations import IncarnationHistory
 
 GPU = "gpu-"

@@ -4,9 +4,9 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trackside.contracts.children import ChildEnded
-from trackside.contracts.message import Record
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.streams.children import ChildEnded
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 
 
 class RepeatedFact(NamedTuple):

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
-from trackside.contracts.message import Event, Record
-from trackside.domain.findings import Findings
-from trackside.domain.fleet import Fleet
-from trackside.domain.fleet import evolve as evolve_fleet
+from trackside.contracts.envelope.message import Event, Record
+from trackside.contracts.fleet.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.domain.checks.findings import Findings
+from trackside.domain.fleet.fleet import Fleet
+from trackside.domain.fleet.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.verify.checks.causes import CauseChecks
 

@@ -4,8 +4,8 @@ from array import array
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from trackside.contracts.message import Record
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Record
+from trackside.domain.checks.findings import Findings
 
 MAX_GAP = 100_000
 """How far a number may be beyond the highest so far to be kept in the array: others are kept one by one."""

@@ -7,7 +7,7 @@ read; nothing tells such an offset from one whose record is lost.
 
 from dataclasses import dataclass, field
 
-from trackside.domain.findings import Findings, RecordPosition
+from trackside.domain.checks.findings import Findings, RecordPosition
 
 
 @dataclass(slots=True)

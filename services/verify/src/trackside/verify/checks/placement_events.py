@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from trackside.contracts.tasks import (
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnded,
     MetricReported,

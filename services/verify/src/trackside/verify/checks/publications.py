@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trackside.contracts.children import ChildRequested, ChildStopRequested
-from trackside.contracts.commands import CommandReceived, Source
-from trackside.contracts.ingress import Arrival, digest_of
-from trackside.contracts.message import Json, Record
-from trackside.contracts.signing import KEY_ID
-from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Json, Record
+from trackside.contracts.envelope.topics import Topics, partition_of
+from trackside.contracts.streams.children import ChildRequested, ChildStopRequested
+from trackside.contracts.streams.commands import CommandReceived, Source
+from trackside.contracts.wire.ingress import Arrival, digest_of
+from trackside.contracts.wire.signing import KEY_ID
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import parse_cause
-from trackside.eventlog.dead_letters import position_id
+from trackside.eventlog.keys.dead_letters import position_id
 
 _CUT_TYPE = 200
 """From how many characters on a wire type may be shortened in an event, while its digest is of the whole."""

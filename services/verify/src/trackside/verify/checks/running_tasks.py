@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 
-from trackside.contracts.artifacts import (
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import (
     CHECKPOINT,
     ArtifactSaved,
     ArtifactsForgotten,
     TaskResumed,
     artifact_source,
 )
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
-from trackside.contracts.message import Record
-from trackside.contracts.resources import Retry
-from trackside.domain.findings import Findings
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.tasks.resources import Retry
+from trackside.domain.checks.findings import Findings
 from trackside.verify.checks.attempt_ends import check_saved
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 

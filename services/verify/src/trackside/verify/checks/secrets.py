@@ -2,9 +2,9 @@
 
 import json
 
-from trackside.contracts.redaction import has_secret, looks_secret, may_have_secret
-from trackside.contracts.refusals import json_path
-from trackside.contracts.secret_search import secrets_in
+from trackside.contracts.envelope.redaction import has_secret, looks_secret, may_have_secret
+from trackside.contracts.envelope.refusals import json_path
+from trackside.contracts.wire.secret_search import secrets_in
 from trackside.eventlog.log import Entry
 
 

@@ -4,11 +4,11 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from trackside.contracts.message import Json
-from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import AttemptEnd, MetricReported, Reservation, TaskStatus, TaskSubmitted
-from trackside.domain.invariants import KEPT_DETAILS
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.resources import Needs
+from trackside.contracts.tasks.tasks import AttemptEnd, MetricReported, Reservation, TaskStatus, TaskSubmitted
+from trackside.domain.checks.invariants import KEPT_DETAILS
 from trackside.verify.checks.devices import AssignedPlace
 
 _INTERRUPTS_OF = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}

@@ -1,6 +1,11 @@
 """INV-10 of tasks that ask for one trial after another: requests and their answers are in order."""
 
-from trackside.contracts.tasks import ParametersRequested, ParametersTaken, ParametersWithheld, TaskContinued
+from trackside.contracts.tasks.tasks import (
+    ParametersRequested,
+    ParametersTaken,
+    ParametersWithheld,
+    TaskContinued,
+)
 from trackside.verify.checks.placement_events import ParametersEvent
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import cast
 
-from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
-from trackside.contracts.message import Record
-from trackside.contracts.resources import Retry
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.artifacts import ArtifactSaved, TaskResumed
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.tasks.resources import Retry
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnd,
     AttemptEnded,
@@ -32,8 +32,8 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain.findings import Findings
-from trackside.domain.task_events import TaskEvent
+from trackside.domain.checks.findings import Findings
+from trackside.domain.tasks.task_events import TaskEvent
 from trackside.verify.checks import running_tasks
 from trackside.verify.checks.attempt_ends import check_end, check_report
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks

@@ -12,13 +12,13 @@ from itertools import islice
 from typing import Any
 from zlib import crc32
 
-from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
-from trackside.contracts.fleet import WorkerJoined
-from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported
-from trackside.contracts.trust import instance_of
-from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.fleet.fleet import WorkerJoined
+from trackside.contracts.tasks.artifacts import ArtifactSaved, TaskResumed
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnded, MetricReported
+from trackside.contracts.trust.trust import instance_of
+from trackside.domain.checks.findings import Findings, RecordPosition, position_of
 from trackside.verify.checks.incarnations import IncarnationHistory
 from trackside.verify.checks.placement_events import WORKER_EVENTS
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase, describe_placement

@@ -1,8 +1,8 @@
 """INV-7 and INV-18 of events of workers: they are by the worker that has the placement, and rest on it."""
 
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import MetricReported
-from trackside.domain.findings import Findings
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.tasks.tasks import MetricReported
+from trackside.domain.checks.findings import Findings
 from trackside.domain.proposal import parse_cause
 from trackside.verify.checks.incarnations import IncarnationChecks
 from trackside.verify.checks.task_history import TaskHistory

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
+from trackside.contracts.tasks.artifacts import CHECKPOINT, CheckpointReference
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S

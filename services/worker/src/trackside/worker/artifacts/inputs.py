@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trackside.artifacts.cache import Cache, CacheLease, release_all
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.memory import shown
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 

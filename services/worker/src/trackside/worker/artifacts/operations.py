@@ -8,8 +8,8 @@ from trackside.artifacts.cache import Cache
 from trackside.artifacts.errors import ArtifactChanged, ArtifactError
 from trackside.artifacts.source_files import SourceFile
 from trackside.artifacts.store import ReportBytes, Store, stored_uri
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 
 Operation = Callable[[Store, Json, ReportBytes], Json]
 """Carries out an operation with its arguments; returns its result. Raises ArtifactError."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from trackside.artifacts.store import ReportBytes, ignore_bytes
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 from trackside.worker.artifacts.store_messages import (
     RETRIED,
     UNREACHABLE,

@@ -9,7 +9,7 @@ Both are of one release, so there are no versions.
 import json
 from typing import NamedTuple
 
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 
 UNREACHABLE = "store_unreachable"
 RETRIED = frozenset({UNREACHABLE, "store_full", "credential_missing", "cache_unusable"})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import structlog
 
-from trackside.contracts.message import Json
-from trackside.contracts.summaries import ItemArtifact
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.summaries import ItemArtifact
 from trackside.eventlog.clock import monotonic_s
 from trackside.telemetry import metrics
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess

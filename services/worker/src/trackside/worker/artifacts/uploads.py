@@ -18,9 +18,9 @@ from typing import Any
 
 import structlog
 
-from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd, TaskError
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import CHECKPOINT, CheckpointReference
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskError
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended
 from trackside.telemetry import metrics

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from trackside.artifacts.cache import CacheLease
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.worker.artifacts.inputs import InputCache, release
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.attempts.conversation import Conversation

@@ -8,9 +8,9 @@ from typing import Any
 
 import structlog
 
-from trackside.contracts.fleet import CHECK_ARTIFACTS
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.artifacts.summary_uploads import SummaryUploads
 from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Collection
 
-from trackside.contracts.message import Json
-from trackside.contracts.secret_references import references_in, resolve
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.secret_references import references_in, resolve
 from trackside.worker.assignment import Assignment
 from trackside.worker.attempts.outcome import Ending, start_error
 from trackside.worker.attempts.secret_source import SecretMissingError, SecretSource

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from trackside.contracts.artifacts import CheckpointReference
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks.artifacts import CheckpointReference
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.worker.artifacts.checkpoints import Checkpoints
 from trackside.worker.process_messages import CheckpointAnswer, CheckpointRequest, TrainingResumed, encode
 from trackside.worker.report_messages import ArtifactReady

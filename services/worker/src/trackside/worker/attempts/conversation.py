@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from trackside.contracts.instructions import Instruction
-from trackside.contracts.tasks import AttemptEnd, TaskError
+from trackside.contracts.tasks.instructions import Instruction
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskError
 from trackside.worker.attempts.outcome import Ending
 from trackside.worker.process_messages import (
     InstructionAnswer,

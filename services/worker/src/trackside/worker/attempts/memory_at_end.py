@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from trackside.contracts.memory import shown
-from trackside.contracts.resources import MemoryLimit
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.tasks.resources import MemoryLimit
 from trackside.worker.attempts.cgroups import CgroupMemory
 from trackside.worker.attempts.memory_cap import MemoryCap
 from trackside.worker.attempts.memory_pressure import MemoryPressure

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
 from trackside.worker.catalogue.task_catalogue import TaskType
 
 

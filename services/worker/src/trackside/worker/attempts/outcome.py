@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.tasks import AttemptEnd, TaskError, TaskStatus
 from trackside.telemetry.process_ends import how_ended
 from trackside.worker.attempts.memory_at_end import MEMORY_UNKNOWN, MemoryAtEnd
 from trackside.worker.process_messages import AttemptEnding

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.artifacts.private_files import PrivateFileError, read_private
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.redaction import redact
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.redaction import redact
 from trackside.telemetry.core_dumps import end_core_dumps
 from trackside.worker.settings import WorkerSettings
 

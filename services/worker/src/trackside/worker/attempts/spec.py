@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.instructions import Instruction
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.instructions import Instruction
 from trackside.worker.artifacts.checkpoints import ASKED_FILE, Checkpoints
 from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess

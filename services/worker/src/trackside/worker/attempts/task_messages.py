@@ -6,7 +6,7 @@ from typing import assert_never
 
 import structlog
 
-from trackside.contracts.tasks import TaskStatus
+from trackside.contracts.tasks.tasks import TaskStatus
 from trackside.worker.artifacts.summary_uploads import SummaryUploads
 from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange

@@ -7,7 +7,7 @@ the host's credentials.
 from collections.abc import Mapping
 from pathlib import Path
 
-from trackside.contracts.fleet import CHECK_ARTIFACTS, COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
+from trackside.contracts.fleet.fleet import CHECK_ARTIFACTS, COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
 from trackside.worker.catalogue.task_catalogue import TaskType
 
 CREDENTIALS = "TRACKSIDE_CREDENTIALS"

@@ -2,9 +2,9 @@
 
 from jsonschema_rs import ValidationError
 
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import json_path
-from trackside.contracts.secret_references import references_in, resolve
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import json_path
+from trackside.contracts.envelope.secret_references import references_in, resolve
 from trackside.domain.json_schemas import compile_schema, shortened
 from trackside.domain.pipelines.value_schemas import SchemaCheck, SchemaCosts
 

@@ -47,11 +47,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from trackside.contracts.ids import IDENTIFIER_RULE, Identifier, is_identifier
-from trackside.contracts.memory import Memory
-from trackside.contracts.message import Json
-from trackside.contracts.refusals import field_names, json_path, problem_of
-from trackside.contracts.secret_references import SecretRef, is_reference, references_in
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, Identifier, is_identifier
+from trackside.contracts.envelope.memory import Memory
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.refusals import field_names, json_path, problem_of
+from trackside.contracts.envelope.secret_references import SecretRef, is_reference, references_in
 from trackside.domain.json_schemas import BadSchemaError, compile_schema
 from trackside.domain.pipelines.canonical import canonical_digest
 from trackside.domain.pipelines.value_schemas import SchemaCheck, SchemaCosts

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from trackside.contracts import redaction
+from trackside.contracts.envelope import redaction
 from trackside.worker.secret_mask import SecretMask
 
 Sent = TypeVar("Sent")

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trackside.contracts.tasks import MAX_RESULT_BYTES, AttemptEnd, TaskStatus
+from trackside.contracts.tasks.tasks import MAX_RESULT_BYTES, AttemptEnd, TaskStatus
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
 from trackside.sdk.checkpoints import CheckpointError

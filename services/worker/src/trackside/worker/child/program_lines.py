@@ -24,8 +24,8 @@ A number that isn't finite may be written as NaN, Infinity, -Infinity or as "nan
 import json
 from typing import Any, NamedTuple
 
-from trackside.contracts.artifacts import CHECKPOINT
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.tasks.artifacts import CHECKPOINT
 from trackside.worker.child.summary_spool import BAD_SUMMARY, MAX_BODY_BYTES, SPOOL_FULL
 
 MAX_LINE_BYTES = 1_048_576

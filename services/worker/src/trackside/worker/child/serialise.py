@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from trackside.contracts.redaction import REDACTED, is_called_secret
-from trackside.contracts.secret_search import name_within
-from trackside.contracts.tasks import MAX_RESULT_BYTES
+from trackside.contracts.envelope.redaction import REDACTED, is_called_secret
+from trackside.contracts.tasks.tasks import MAX_RESULT_BYTES
+from trackside.contracts.wire.secret_search import name_within
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.coded_error import CodedError
 from trackside.sdk.saving import SaveError

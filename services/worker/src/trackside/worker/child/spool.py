@@ -20,9 +20,9 @@ from trackside.artifacts.formats import check_model
 from trackside.artifacts.manifests import ManifestFile, files_below, make_manifest
 from trackside.artifacts.source_files import OpenFile, SourceFile, open_source
 from trackside.artifacts.store import media_type_of
-from trackside.contracts.artifacts import CHECKPOINT, FOLDER_MEDIA_TYPE, MAX_ARTIFACTS, MODEL
-from trackside.contracts.memory import shown
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.tasks.artifacts import CHECKPOINT, FOLDER_MEDIA_TYPE, MAX_ARTIFACTS, MODEL
 from trackside.sdk.saving import FILE, SaveError, check_artifact
 from trackside.worker.assignment import Assignment
 from trackside.worker.child.masking import masked

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk.channel import ReportedSummary
 from trackside.worker.child.spool import Spool

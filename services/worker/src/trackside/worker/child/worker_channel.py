@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.tasks.artifacts import CHECKPOINT
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.sdk.channel import FetchedCheckpoint, ReportedSummary, StopRequest, json_number
 from trackside.sdk.checkpoints import CheckpointError

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from trackside.contracts.fleet import Device
+from trackside.contracts.fleet.fleet import Device
 from trackside.worker.host.nvml import Gpu, GpuError, Nvml
 from trackside.worker.host.usage import read_host
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import structlog
 
-from trackside.contracts.fleet import DeviceReading
+from trackside.contracts.fleet.fleet import DeviceReading
 from trackside.worker.host.devices import HostDevice
 from trackside.worker.host.neighbours import Neighbour
 from trackside.worker.host.nvml import GpuError, GpuReading, Nvml

@@ -12,10 +12,10 @@ from functools import partial
 
 import structlog
 
-from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.message import Envelope, Event
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.envelope.message import Envelope, Event
+from trackside.contracts.fleet.fleet import RunningPlacement
+from trackside.contracts.tasks.device_commands import RunTask
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.eventlog.log import Appended
 from trackside.telemetry import context, metrics
 from trackside.worker.artifacts.uploads import Uploads

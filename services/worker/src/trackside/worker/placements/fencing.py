@@ -5,9 +5,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.tasks.device_commands import (
+    GiveInstruction,
+    NextParameters,
+    RecallTask,
+    RunTask,
+    StopTask,
+)
+from trackside.contracts.tasks.tasks import AttemptEnded
 
 REMEMBERED_ANSWERS = 1_000
 """Of so many placements that have ended the answer is kept: a power cut may take the last from the log."""

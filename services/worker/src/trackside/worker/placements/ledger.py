@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from trackside.contracts.fleet import Device
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.fleet.fleet import Device
 from trackside.worker.host.neighbours import Neighbour, NeighbourTask
 from trackside.worker.placements.fencing import Refusal
 

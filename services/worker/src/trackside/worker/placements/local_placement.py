@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.memory import shown
-from trackside.contracts.message import Envelope
-from trackside.contracts.secret_references import references_in
-from trackside.contracts.tasks import AttemptEnd, Reservation
-from trackside.contracts.topics import command_target
-from trackside.domain.reservation_growth import raised
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.message import Envelope
+from trackside.contracts.envelope.secret_references import references_in
+from trackside.contracts.envelope.topics import command_target
+from trackside.contracts.fleet.fleet import RunningPlacement
+from trackside.contracts.tasks.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.tasks.tasks import AttemptEnd, Reservation
+from trackside.domain.tasks.retries import raised
 from trackside.worker.artifacts.checkpoints import Checkpoints
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from trackside.contracts.device_commands import RunTask
+from trackside.contracts.tasks.device_commands import RunTask
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.reporting.journal import Journal, JournalEntry

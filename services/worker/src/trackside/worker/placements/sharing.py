@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from trackside.contracts.fleet import NeighbourUse
+from trackside.contracts.fleet.fleet import NeighbourUse
 from trackside.worker.host.neighbours import Neighbour, NeighbourTask
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, Allocation, Claim, Ledger, Stage
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.tasks.tasks import AttemptEnded
 from trackside.eventlog.log import Appended
 from trackside.telemetry.metrics import counter, exemplar, histogram
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStatus
-from trackside.eventlog.decision_spans import NS_PER_MS
+from trackside.contracts.envelope.parts import Part
+from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskStatus
 from trackside.eventlog.log import Appended
-from trackside.eventlog.task_spans import (
+from trackside.eventlog.reactor.decision_spans import NS_PER_MS
+from trackside.eventlog.reactor.task_spans import (
     end_attributes,
     failure_of,
     part_attributes,

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.tasks import NonFinite
+from trackside.contracts.tasks.summaries import MetricPointsReported, Series
+from trackside.contracts.tasks.tasks import NonFinite
 from trackside.worker.report_messages import MetricPoint, ReportedValue
 from trackside.worker.reporting.journal import JournalEntry
 

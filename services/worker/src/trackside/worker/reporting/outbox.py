@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from trackside.contracts.topics import Topic, partition_of
+from trackside.contracts.envelope.topics import Topic, partition_of
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Log, Outgoing
 from trackside.telemetry import metrics

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from trackside.contracts.redaction import LineRedactor
-from trackside.contracts.summaries import OutputWritten
+from trackside.contracts.envelope.redaction import LineRedactor
+from trackside.contracts.tasks.summaries import OutputWritten
 from trackside.worker.output_text import shown_line
 from trackside.worker.reporting.journal import JournalEntry
 

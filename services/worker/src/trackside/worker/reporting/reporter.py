@@ -8,13 +8,18 @@ from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeVar
 
-from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed, artifact_source
-from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
-from trackside.contracts.message import Event
-from trackside.contracts.redaction import redact
-from trackside.contracts.secret_search import without_secrets
-from trackside.contracts.summaries import ItemArtifact
-from trackside.contracts.tasks import (
+from trackside.contracts.envelope.message import Event
+from trackside.contracts.envelope.redaction import redact
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.artifacts import (
+    ArtifactSaved,
+    CheckpointReference,
+    TaskResumed,
+    artifact_source,
+)
+from trackside.contracts.tasks.instructions import InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks.summaries import ItemArtifact
+from trackside.contracts.tasks.tasks import (
     AttemptAdopted,
     AttemptEnded,
     MetricReported,
@@ -28,9 +33,9 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topics
+from trackside.contracts.wire.secret_search import without_secrets
+from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Appended, Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.output_text import tag_text
 from trackside.worker.report_messages import (
     ArtifactReady,

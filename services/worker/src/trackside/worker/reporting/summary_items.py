@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.redaction import redact
-from trackside.contracts.secret_search import without_secrets
-from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.redaction import redact
+from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
+from trackside.contracts.wire.secret_search import without_secrets
 from trackside.worker.output_text import tag_text
 from trackside.worker.report_messages import SummaryValueReport
 from trackside.worker.reporting.journal import JournalEntry

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from trackside.contracts.summaries import MAX_TAGS
+from trackside.contracts.tasks.summaries import MAX_TAGS
 from trackside.telemetry import metrics
 from trackside.worker.output_text import tag_text
 from trackside.worker.report_messages import MetricPoint

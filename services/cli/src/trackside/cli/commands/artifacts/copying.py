@@ -12,11 +12,11 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.memory import shown
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import open_read_models
+from trackside.contracts.envelope.ids import is_identifier
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import open_read_models
 
 
 def get(text: str, target: Path | None, as_json: bool, *, force: bool) -> None:

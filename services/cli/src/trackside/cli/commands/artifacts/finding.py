@@ -10,11 +10,11 @@ from trackside.artifacts.store import Store
 from trackside.cli.commands.artifacts.imported import imported_rows
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
-from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.refusals import nearest
-from trackside.domain.table import ViewRow
-from trackside.eventlog.settings import read_settings
-from trackside.projections.reads import ReadModels
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.domain.rows.table import ViewRow
+from trackside.eventlog.settings.settings import read_settings
+from trackside.projections.reading.reads import ReadModels
 from trackside.replay.transfer.imported_streams import PREFIX
 
 ALL = 1_000_000

@@ -12,13 +12,13 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.artifacts import ForgetArtifacts
-from trackside.contracts.memory import shown
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.artifacts import ForgetArtifacts
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import Column, counted
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.garbage.collect import MAX_DIGESTS, GarbagePlan, delete, plan
 from trackside.replay.garbage.scan import HolderScan
 from trackside.sdk.client import Client

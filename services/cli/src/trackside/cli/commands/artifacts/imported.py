@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.runtime.addresses import Addresses
-from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, artifact_source
-from trackside.contracts.message import Record
-from trackside.contracts.parts import number_of
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
-from trackside.domain.fold import fold
+from trackside.contracts.envelope.message import Record
+from trackside.contracts.envelope.parts import number_of
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.tasks.artifacts import ArtifactSaved, ArtifactsForgotten, artifact_source
+from trackside.contracts.wire.topic_rights import VIEWER
+from trackside.domain.folding.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
-from trackside.eventlog.kafka import KafkaLog
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.transfer.imported_streams import find_imported
 
 

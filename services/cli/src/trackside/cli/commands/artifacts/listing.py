@@ -13,11 +13,11 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.artifacts import STORED, ArtifactReference
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.tasks.artifacts import STORED, ArtifactReference
 from trackside.domain.display.text import Column, counted
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import json_row, open_read_models
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import json_row, open_read_models
 
 DIGITS = 12
 """How many digits of a digest a table shows; `artifacts show` and JSON have all."""

@@ -15,10 +15,10 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.artifacts import STORED, ArtifactReference
-from trackside.contracts.memory import shown
-from trackside.contracts.refusals import Problem, nearest
-from trackside.projections.reads import ReadModels, open_read_models
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.refusals import Problem, nearest
+from trackside.contracts.tasks.artifacts import STORED, ArtifactReference
+from trackside.projections.reading.reads import ReadModels, open_read_models
 from trackside.sdk.errors import UnsendableError
 from trackside.sdk.references import (
     UNKNOWN,

@@ -7,11 +7,11 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.artifacts import STORED
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.tasks.artifacts import STORED
 from trackside.domain.display.text import Column, counted
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import open_read_models
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.reading.reads import open_read_models
 
 
 def verify(where: str, as_json: bool) -> None:

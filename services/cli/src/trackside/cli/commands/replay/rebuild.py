@@ -5,9 +5,9 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
 from trackside.replay.rebuild.rebuild import RebuildReport
 from trackside.replay.rebuild.rebuild import rebuild as rebuild_read_models
 

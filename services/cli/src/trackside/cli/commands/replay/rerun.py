@@ -13,13 +13,13 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.message import Command
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.envelope.message import Command
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.derive.fork import fork_search, parse_changes
 from trackside.replay.derive.job_fork import fork_job
 from trackside.replay.derive.rerun import (

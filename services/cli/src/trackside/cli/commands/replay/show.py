@@ -7,11 +7,11 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.task_state import Fields
 from trackside.eventlog.clock import now_ms, rfc3339
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
 from trackside.replay.history.recorded_stream import PastState, RecordedStream, state_at, states_at

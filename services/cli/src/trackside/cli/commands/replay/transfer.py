@@ -12,11 +12,11 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.memory import shown
-from trackside.contracts.topic_rights import ADMIN, VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.memory import shown
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import ADMIN, VIEWER
 from trackside.domain.display.text import counted
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.held_artifacts import HeldArtifact, HeldArtifacts
 from trackside.replay.history.summary_artifacts import read_summary_artifacts

@@ -12,12 +12,12 @@ from trackside.cli.render.picture_files import write_picture
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
-from trackside.contracts.refusals import nearest
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
 from trackside.whatif.charts.bar_chart import page, png

@@ -13,13 +13,13 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
-from trackside.contracts.refusals import nearest
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.refusals import nearest
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import Column, duration
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 from trackside.domain.pipelines.definition import PipelineSpec
-from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.sdk.specs import read_spec_file
 from trackside.whatif.run_comparison import RunComparison, RunGrid, compare_run, dry_run

@@ -8,10 +8,10 @@ from functools import partial
 
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Log
-from trackside.projections.late_stream_keys import LateStreamKeys
+from trackside.eventlog.settings.kafka_settings import KafkaSettings
+from trackside.projections.writing.late_stream_keys import LateStreamKeys
 from trackside.replay.rebuild.parallel_fold import OpenLog, ProcessPool
 from trackside.replay.rebuild.rebuild import RebuildProgress, RebuildReport
 

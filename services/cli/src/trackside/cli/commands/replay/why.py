@@ -10,13 +10,13 @@ from rich.text import Text
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
-from trackside.contracts.standing import Standing
-from trackside.contracts.topic_rights import VIEWER
-from trackside.contracts.topics import Topics
-from trackside.domain.causality import StreamSubject
+from trackside.contracts.envelope.standing import Standing
+from trackside.contracts.envelope.topics import Topics
+from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import duration
-from trackside.domain.standing import no_effect
-from trackside.eventlog.kafka import KafkaLog
+from trackside.domain.outcome import no_effect
+from trackside.domain.streams.causality import StreamSubject
+from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.replay.causality.causes import Step
 from trackside.replay.causality.why import Subject, Why

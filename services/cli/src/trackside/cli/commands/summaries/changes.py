@@ -14,7 +14,7 @@ from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import send
 from trackside.cli.commands.summaries.reading import is_directory, read
 from trackside.cli.runtime.failures import BadUsage
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.jobs import SummaryJobRow, read_job
 
 

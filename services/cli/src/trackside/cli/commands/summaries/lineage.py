@@ -8,10 +8,10 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
 from trackside.domain.display.text import Column
-from trackside.domain.table import ViewRow
-from trackside.projections.lineage import JobLineage
-from trackside.projections.lineage import lineage as read_lineage
-from trackside.projections.postgres import database
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.database.postgres import database
+from trackside.projections.pages.lineage import JobLineage
+from trackside.projections.pages.lineage import lineage as read_lineage
 from trackside.projections.summaries.jobs import read_job
 
 TABLES = {

@@ -8,7 +8,7 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.failures import BadUsage
 from trackside.domain.display.text import Column, as_text, counted, one_line
 from trackside.eventlog.clock import now_ms
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.jobs import JobPage, SummaryJobRow, list_jobs
 from trackside.projections.summaries.updaters import FailedUpdater, failed_updaters
 

@@ -8,7 +8,7 @@ from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.domain.display.text import one_line
 from trackside.domain.display.times import Time, time_of_ms
-from trackside.projections.postgres import Connection, database
+from trackside.projections.database.postgres import Connection, database
 from trackside.projections.summaries.jobs import SummaryJobRow
 from trackside.projections.summaries.tags import JobTag, read_tags
 

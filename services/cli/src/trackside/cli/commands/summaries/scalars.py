@@ -12,7 +12,7 @@ from trackside.cli.render import curve_charts, screen
 from trackside.cli.render.picture_files import new_picture_form, write_new_picture
 from trackside.cli.runtime.failures import BadUsage
 from trackside.eventlog.clock import now_ms
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.jobs import SummaryJobRow, read_job
 from trackside.projections.summaries.points import INT64_MAX, INT64_MIN, PointRange
 from trackside.projections.summaries.scalars import (

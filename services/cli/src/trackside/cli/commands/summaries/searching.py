@@ -7,12 +7,12 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
 from trackside.domain.display.text import Column, counted
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.database.postgres import database
 from trackside.projections.job_search.expressions import FieldName, MetricName, Name
 from trackside.projections.job_search.parsing import parse_name
 from trackside.projections.job_search.search import FoundJobs, JobSearch, search_jobs
-from trackside.projections.postgres import database
-from trackside.projections.reads import json_row
+from trackside.projections.reading.reads import json_row
 
 _ALWAYS = ("id", "tag", "remark")
 

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 
 from trackside.cli.commands.summaries.reading import is_directory, read, time_of
 from trackside.cli.render import curve_charts, screen
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
 from trackside.domain.display.text import Column, counted, one_line
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.jobs import SummaryFileRow, SummaryJobRow, read_files, read_job
 from trackside.projections.summaries.scalars import ScalarCurve, ScalarQuery, read_scalars
 from trackside.projections.summaries.tags import JobTag, read_tags

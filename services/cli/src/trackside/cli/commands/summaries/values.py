@@ -12,9 +12,9 @@ from trackside.cli.commands.summaries.reading import only_tag, read, time_of
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
-from trackside.contracts.memory import shown
+from trackside.contracts.envelope.memory import shown
 from trackside.domain.display.text import Column, counted
-from trackside.projections.postgres import Connection
+from trackside.projections.database.postgres import Connection
 from trackside.projections.summaries.items import (
     StoredValue,
     ValuePage,

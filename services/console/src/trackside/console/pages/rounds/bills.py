@@ -5,8 +5,8 @@ from functools import lru_cache, partial
 from trackside.console.pages.rounds.rounds import job_row
 from trackside.console.pages.stream import stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
-from trackside.contracts.message import Json
-from trackside.contracts.topics import Topics
+from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.topics import Topics
 from trackside.domain.display.times import time_of_ms
 from trackside.eventlog.log import Log
 from trackside.replay.causality.bill_of_materials import BillReader

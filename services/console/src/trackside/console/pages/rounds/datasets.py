@@ -3,9 +3,9 @@
 from trackside.aggregates.dataset.view import DatasetView
 from trackside.console.pages.stream import stream_values
 from trackside.console.web.page import PageRequest, Shown
-from trackside.domain.table import ViewRow
-from trackside.projections.job_rounds import read_jobs_of_dataset
-from trackside.projections.stream_tasks import StreamTaskFilter, count_stream_tasks, read_stream_tasks
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.job_rounds import read_jobs_of_dataset
+from trackside.projections.pages.stream_tasks import StreamTaskFilter, count_stream_tasks, read_stream_tasks
 
 LIMIT = 50
 JOBS = 50

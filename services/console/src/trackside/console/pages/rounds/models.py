@@ -10,8 +10,8 @@ from trackside.console.commands.model_actions import version_actions
 from trackside.console.pages.rounds.bills import bill_values, read_bill
 from trackside.console.pages.stream import stream_values
 from trackside.console.web.page import ChartValues, PageNotFound, PageRequest, Shown
-from trackside.domain.table import ViewRow
-from trackside.projections.job_rounds import read_jobs_of_model
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.job_rounds import read_jobs_of_model
 
 LIMIT = 50
 JOBS = 50

@@ -17,8 +17,8 @@ from trackside.aggregates.rounds.view import SERVICES
 from trackside.console.commands.round_actions import approval_actions, rollback_actions
 from trackside.console.pages.stream import row_of_kind, stream_values
 from trackside.console.web.page import ChartValues, PageNotFound, PageRequest, Shown
-from trackside.domain.table import ViewRow
-from trackside.projections.job_rounds import (
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.job_rounds import (
     count_rounds,
     count_samples,
     read_deployments,

@@ -3,8 +3,8 @@
 from trackside.aggregates.batch.view import GROUPS, BatchView
 from trackside.console.pages.stream import stream_values
 from trackside.console.web.page import PageRequest, Shown
-from trackside.domain.table import ViewRow
-from trackside.projections.stream_tasks import (
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.stream_tasks import (
     TASK_SORTS,
     StreamTaskFilter,
     count_stream_tasks,

@@ -11,9 +11,9 @@ from trackside.aggregates.run.critical_path import critical_path_of_rows, path_t
 from trackside.aggregates.run.step_messages import FAILURES
 from trackside.console.web.page import ChartValues, PageRequest
 from trackside.domain.display.text import duration
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 from trackside.eventlog.clock import now_ms
-from trackside.projections.run_steps import read_graph_steps
+from trackside.projections.pages.run_steps import read_graph_steps
 
 MAX_NODES = 400
 """How many steps a graph shows: more can't be read."""

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.references import INDEX, ITEM, PIPELINE, RUN, Reference
 from trackside.domain.proposal import parse_cause
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from trackside.console.commands.pipeline_actions import (
 )
 from trackside.console.pages.stream import found_stream, stream_values
 from trackside.console.web.page import ChartValues, PageNotFound, PageRequest, Shown
-from trackside.contracts.message import Json
+from trackside.contracts.envelope.message import Json
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline, needed
 from trackside.domain.pipelines.definition import GATE, PipelineSpec
-from trackside.domain.table import ViewRow
-from trackside.projections.pipeline_runs import (
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.pipeline_runs import (
     count_pipeline_runs,
     read_pipeline_runs,
     read_run_durations,

@@ -10,10 +10,9 @@ from trackside.console.pages.runs.parameter_sources import parameter_rows
 from trackside.console.pages.stream import row_of_kind, stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.domain.display.text import duration
-from trackside.domain.stream import Stream
-from trackside.domain.table import ViewRow
-from trackside.projections.read_pool import SnapshotModels
-from trackside.projections.run_steps import (
+from trackside.domain.rows.table import ViewRow
+from trackside.domain.streams.stream import Stream
+from trackside.projections.pages.run_steps import (
     STEP_SORTS,
     StepFilter,
     count_step_states,
@@ -25,13 +24,14 @@ from trackside.projections.run_steps import (
     read_step,
     read_steps,
 )
-from trackside.projections.stream_states import read_stream_state
-from trackside.projections.stream_tasks import (
+from trackside.projections.pages.stream_tasks import (
     StreamTaskFilter,
     count_stream_tasks,
     read_children,
     read_stream_tasks,
 )
+from trackside.projections.reading.read_pool import SnapshotModels
+from trackside.projections.reading.stream_states import read_stream_state
 from trackside.replay.history.point_in_time import NOW
 from trackside.replay.history.recorded_stream import find_live, state_at
 

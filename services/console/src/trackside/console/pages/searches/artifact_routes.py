@@ -23,8 +23,8 @@ from trackside.artifacts.store import Store
 from trackside.console.web.application import Pages, explained
 from trackside.console.web.page import PageNotFound, PageRequest
 from trackside.console.web.store import OpenedStore
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, STORED, ArtifactReference
-from trackside.domain.table import ViewRow
+from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, STORED, ArtifactReference
+from trackside.domain.rows.table import ViewRow
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; sandbox",

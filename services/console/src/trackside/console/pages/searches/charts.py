@@ -10,16 +10,16 @@ from trackside.console.pages.searches.marks import marks_of_search, placed
 from trackside.console.pages.searches.search import search_row
 from trackside.console.pages.thinning import thinned_note
 from trackside.console.web.page import BadQuery, ChartValues, PageRequest
-from trackside.projections.columns import ChartColumns
-from trackside.projections.curve_columns import curve_columns
-from trackside.projections.summaries.points import PointRange
-from trackside.projections.trial_columns import (
+from trackside.projections.pages.curve_columns import curve_columns
+from trackside.projections.pages.trial_columns import (
     OBJECTIVES,
     PARAMETERS,
     STATUSES,
     best_so_far_columns,
     read_objectives,
 )
+from trackside.projections.reading.columns import ChartColumns
+from trackside.projections.summaries.points import PointRange
 from trackside.replay.derive.importances import MIN_TRIALS, TooFewTrialsError, importances_of
 
 LOGARITHMIC = ("loguniform", "qloguniform", "lognormal", "qlognormal")

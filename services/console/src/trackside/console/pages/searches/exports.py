@@ -13,10 +13,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from trackside.console.pages.searches.search import search_row, trial_filter
 from trackside.console.web.application import Pages, explained
 from trackside.console.web.page import PageRequest
-from trackside.domain.table import ViewRow
-from trackside.projections.read_pool import ReadModelsPool
-from trackside.projections.trials_export import BATCH_TRIALS, export_trials
-from trackside.projections.trials_page import TrialFilter
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.trials_page import BATCH_TRIALS, TrialFilter, export_trials
+from trackside.projections.reading.read_pool import ReadModelsPool
 
 MOST_EXPORTS = 2
 """How many exports run at once, each with a connection of its own; more are told to try again."""

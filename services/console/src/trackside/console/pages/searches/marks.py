@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trackside.projections.read_pool import SnapshotModels
-from trackside.projections.search_verdicts import verdict_times
+from trackside.projections.pages.search_verdicts import verdict_times
+from trackside.projections.reading.read_pool import SnapshotModels
 
 MOST_STOPS = 40
 """How many marks of the assessor a chart has: where there are more stops, one mark is for those of a span."""

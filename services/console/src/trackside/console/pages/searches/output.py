@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
-from trackside.contracts.topics import Topic
-from trackside.domain.table import ViewRow
+from trackside.contracts.envelope.topics import Topic
+from trackside.domain.rows.table import ViewRow
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.log import Log
-from trackside.eventlog.output_tail import (
+from trackside.eventlog.output.output_tail import (
     OutputItem,
     OutputQuery,
     OutputTail,
@@ -22,7 +22,7 @@ from trackside.eventlog.output_tail import (
     read_tail,
     stream_output,
 )
-from trackside.eventlog.task_output import LINGER_S, OutputGap, gap_text, printable
+from trackside.eventlog.output.task_output import LINGER_S, OutputGap, gap_text, printable
 
 LINES = (200, 500, 2_000, 5_000)
 """How many lines may be asked for; the first is what a page has unless another number is."""

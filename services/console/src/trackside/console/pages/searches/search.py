@@ -9,10 +9,10 @@ from trackside.console.pages.searches.marks import short_command
 from trackside.console.pages.stream import row_of_kind, stream_values
 from trackside.console.web.page import PageRequest, Shown
 from trackside.domain.display.text import as_text
-from trackside.domain.table import ViewRow
+from trackside.domain.rows.table import ViewRow
 from trackside.eventlog.clock import now_ms
-from trackside.projections.search_verdicts import read_verdicts
-from trackside.projections.trials_page import TrialFilter, read_trials_page
+from trackside.projections.pages.search_verdicts import read_verdicts
+from trackside.projections.pages.trials_page import TrialFilter, read_trials_page
 
 BEST, LIMIT, COLUMNS = 10, 50, 6
 VERDICTS, CHANGES = 10, 20

@@ -8,9 +8,9 @@ from trackside.console.commands.forms import Form
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.domain.display.redacted import redacted_note
 from trackside.domain.display.text import duration
-from trackside.domain.table import ViewRow
-from trackside.projections.reads import row_of_stream
-from trackside.projections.trial_lineage import read_trial_lineage
+from trackside.domain.rows.table import ViewRow
+from trackside.projections.pages.trial_lineage import read_trial_lineage
+from trackside.projections.reading.reads import row_of_stream
 
 TAGS = 4
 """How many curves are shown if the address names none."""

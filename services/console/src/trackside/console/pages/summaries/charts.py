@@ -13,8 +13,8 @@ from trackside.artifacts.errors import ArtifactError, StoreMissing
 from trackside.artifacts.store import Store
 from trackside.console.pages.summaries.page import MOST_JOBS, hparam_values
 from trackside.console.web.page import BadQuery, ChartValues, PageRequest
-from trackside.projections.curve_columns import curve_columns
-from trackside.projections.read_pool import SnapshotModels
+from trackside.projections.pages.curve_columns import curve_columns
+from trackside.projections.reading.read_pool import SnapshotModels
 from trackside.projections.summaries.chosen import live_tables
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.items import StoredValue, ValueQuery, read_value, read_values

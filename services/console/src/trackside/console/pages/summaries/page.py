@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from trackside.console.pages.stream import found_stream, stream_values
 from trackside.console.web.page import BadQuery, PageRequest, Shown
-from trackside.projections.read_pool import SnapshotModels
+from trackside.projections.reading.read_pool import SnapshotModels
 from trackside.projections.summaries.chosen import ChosenJobs, live_tables, read_jobs
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.items import StoredValue, ValueQuery, known_kind, read_values

@@ -17,7 +17,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.domain.display.text import counted
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, open_repeatable_read
+from trackside.projections.database.postgres import LIVE_SCHEMA, Connection, open_repeatable_read
 from trackside.projections.summaries.jobs import SummaryJobRow, read_job
 from trackside.projections.summaries.series import SeriesExtent, read_series
 from trackside.projections.summaries.tags import read_tags

@@ -1,0 +1,1 @@
+"""What each record has: ids, topics, headers, trace, refusals."""

@@ -1,0 +1,1 @@
+"""Messages about workers and their devices, and the plugins that they name."""

@@ -1,0 +1,1 @@
+"""Messages about streams of any kind: commands and their answers, children, labels, keys."""

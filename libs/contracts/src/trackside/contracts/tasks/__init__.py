@@ -1,0 +1,1 @@
+"""Messages about tasks: attempts, artifacts, instructions, summaries."""

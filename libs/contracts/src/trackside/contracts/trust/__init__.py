@@ -1,0 +1,1 @@
+"""Which records count: signatures of decisions, and encrypted records."""

@@ -1,0 +1,1 @@
+"""Messages as bytes: the codec, what comes in from publishers, rights by topic."""

@@ -1,0 +1,1 @@
+"""What an aggregate's own rules find in its history."""

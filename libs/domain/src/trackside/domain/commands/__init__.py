@@ -1,0 +1,1 @@
+"""What becomes of a command: answers to those that every stream knows."""

@@ -1,0 +1,1 @@
+"""Workers and devices, as folded from the fleet topic."""

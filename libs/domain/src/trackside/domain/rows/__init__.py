@@ -1,0 +1,1 @@
+"""Rows of read models, as the fold has them."""

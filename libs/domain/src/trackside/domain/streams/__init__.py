@@ -1,0 +1,1 @@
+"""What each stream has, of any aggregate: commands, children, labels, keys, tasks."""

@@ -1,0 +1,1 @@
+"""Tasks and their attempts: states, retries, artifacts, reports."""

@@ -1,0 +1,1 @@
+"""Times of schedules: cron expressions and time zones."""

@@ -1,0 +1,1 @@
+"""Keys: of writers that sign, of encrypted streams, of an installation."""

@@ -1,0 +1,1 @@
+"""Lines that tasks have written, read from the log."""

@@ -1,0 +1,1 @@
+"""The loop of a service: position, fold, decide, append."""

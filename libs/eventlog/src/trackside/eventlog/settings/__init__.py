@@ -1,0 +1,1 @@
+"""Settings of services and of their connections, and where they come from."""

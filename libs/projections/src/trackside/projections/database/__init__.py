@@ -1,0 +1,1 @@
+"""Postgres: its only client, its errors, logins, positions and notifications."""

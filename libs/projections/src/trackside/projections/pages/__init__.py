@@ -1,0 +1,1 @@
+"""What a page or a command shows: experiments, runs, trials, their lineage."""

@@ -1,0 +1,1 @@
+"""Reads of read models, by services and commands."""

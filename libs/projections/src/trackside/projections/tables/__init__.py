@@ -1,0 +1,1 @@
+"""The rows of each table, as they follow from a stream, a record or the fleet."""

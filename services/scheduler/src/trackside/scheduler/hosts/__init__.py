@@ -1,0 +1,1 @@
+"""Hosts and devices: what is booked there, and what a task needs."""

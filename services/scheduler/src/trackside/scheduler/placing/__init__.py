@@ -1,0 +1,1 @@
+"""Where a task goes: placement, preemption, and why it can go nowhere."""

@@ -1,0 +1,1 @@
+"""Commands to devices: which are due, and which have no answer."""
