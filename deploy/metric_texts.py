@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from trackside.telemetry.labels import MetricLabel
-from trackside.telemetry.metric import Metric
+from trackside.telemetry.labels import Metric, MetricLabel
 from trackside.telemetry.names import METRICS
 
 HEAD = ("Metric", "Kind", "Of", "Labels", "Means")

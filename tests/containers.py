@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.embedded.folder import is_cut, open_leash
-from trackside.embedded.kafka import FAST_START, HEAP, PATIENT_SESSION_MS, server_properties
+from trackside.embedded.kafka.kafka import FAST_START, HEAP, PATIENT_SESSION_MS, server_properties
 from trackside.embedded.postgres.server import UNSAFE_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.growth import say_what_is_held
-from trackside.worker.child.parent_death import die_with
+from trackside.worker.child.process.parent_death import die_with
 
 COMMAND = Path(sys.executable).with_name("trackside")
 COLD = {"demo", "down", "restart", "setup", "up", "upgrade"}

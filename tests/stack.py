@@ -27,6 +27,7 @@ from trackside.embedded import stack as embedded
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.files import last_lines
 from trackside.embedded.folder import NAME, held_leash, is_cut, is_locked
+from trackside.embedded.options import StackOptions
 from trackside.embedded.postgres.server import remove_data
 from trackside.eventlog.settings import secure_folder
 from trackside.eventlog.settings.kafka_settings import KafkaSettings
@@ -171,7 +172,7 @@ def _obtain(folder: Path) -> Servers:
             if kind == "containers":
                 raise
             note = f"Kafka and Postgres: embedded ones, not containers: {error}" if str(error) else ""
-    options = embedded.StackOptions(
+    options = StackOptions(
         bootstrap_servers=bootstrap,
         postgres_dsn=dsn,
         durable=False,
@@ -215,7 +216,7 @@ def secure_servers() -> SecureServers:
     with (run_folder() / "secure.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_locked(folder):
-            options = embedded.StackOptions(
+            options = StackOptions(
                 postgres_dsn=dsn,
                 durable=False,
                 leash=run_folder() / "leash",

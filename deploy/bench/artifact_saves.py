@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.measurements import Figure, Goal, Measurements, check_count
-from trackside.artifacts.file_blobs import FileBlobs
-from trackside.artifacts.source_files import SourceFile
+from trackside.artifacts.blobs.file_blobs import FileBlobs
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.store import Store
 from trackside.eventlog.clock import monotonic_s
 

@@ -14,7 +14,7 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
     Tuner,
 )
-from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.space.space import Uniform
 from trackside.contracts.envelope.ids import trial_task_id
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.envelope.parts import Part

@@ -4,7 +4,7 @@ import hashlib
 import random
 
 from bench.measurements import Figure, Goal, Measurements, check_count
-from trackside.aggregates.rounds.job_spec import JobSpec
+from trackside.aggregates.rounds.job.job_spec import JobSpec
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.garbage import collecting_seldom
 from trackside.whatif.job_comparison import JobGrid, compare_job

@@ -14,6 +14,7 @@ from bench.rebuild_rate import Endpoints
 from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.folder import held_leash
+from trackside.embedded.options import StackOptions
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.projections.database.postgres import LIVE_SCHEMA, open_repeatable_read
@@ -49,7 +50,7 @@ async def measure(place: Endpoints, events: int) -> Measurements:
     with _folder() as folder:
         await _back_up(first, folder / "backup", took)
         with held_leash(folder / "leash") as leash:
-            options = stack.StackOptions(leash=leash, ephemeral=True)
+            options = StackOptions(leash=leash, ephemeral=True)
             made = await asyncio.to_thread(stack.start, folder / "second", options)
             try:
                 async with KafkaLog(made.bootstrap_servers, client_id="bench") as log:

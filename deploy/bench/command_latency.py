@@ -7,7 +7,7 @@ from bench.fresh_stack import TASK_TYPE, TOPICS
 from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, check_count, percentile
 from trackside.aggregates.search.messages import SearchEnded, StartSearch, StopSearch, Tuner
-from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.space.space import Uniform
 from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.envelope.message import Command, Record
 from trackside.contracts.envelope.topics import Topics, partition_of
@@ -16,7 +16,7 @@ from trackside.contracts.tasks.tasks import TaskStatus, TaskStatusChanged
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log
-from trackside.sdk.publication import command_record
+from trackside.sdk.connection.publication import command_record
 
 FIRST = 20
 """The first answers, which are not counted: connections, caches and code are cold."""

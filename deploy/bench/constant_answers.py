@@ -9,7 +9,7 @@ import sys
 
 from aiohttp import web
 
-from trackside.incremental.http_front import HEADERS, HOST
+from trackside.incremental.serving.http_front import HEADERS, HOST
 
 ANSWER = json.dumps({"outputs": [64.0] * 10, "model": "linear", "version": 1, "sha256": "0" * 64}).encode()
 

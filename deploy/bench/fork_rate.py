@@ -17,12 +17,17 @@ from tempfile import TemporaryDirectory
 from bench.fresh_stack import SLOTS, TASK_TYPE, TASKS
 from bench.measurements import MissingError
 from trackside.eventlog.clock import monotonic_s
-from trackside.worker.assignment import Assignment
-from trackside.worker.attempts.forkserver_client import allowed_environment
+from trackside.worker.attempts.forkservers.forkserver_client import allowed_environment
 from trackside.worker.catalogue.task_catalogue import read_catalogue
 from trackside.worker.child.forkserver import PACKET_BYTES
-from trackside.worker.forkserver_messages import ForkFailed, ForkProcess, ForkserverReady, ProcessExited
-from trackside.worker.process_messages import (
+from trackside.worker.messages.assignment import Assignment
+from trackside.worker.messages.forkserver_messages import (
+    ForkFailed,
+    ForkProcess,
+    ForkserverReady,
+    ProcessExited,
+)
+from trackside.worker.messages.process_messages import (
     FROM_FORKSERVER,
     FromForkserver,
     LoadCommand,

@@ -12,11 +12,13 @@ from bench.cpu_time import tree_ms
 from bench.smallest import size
 from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.envelope.topics import Topics
-from trackside.embedded import jars, stack
+from trackside.embedded import stack
 from trackside.embedded.folder import held_leash
+from trackside.embedded.kafka import jars
+from trackside.embedded.options import ServiceSpec, StackOptions
 from trackside.embedded.processes import children_of, has_argument
-from trackside.embedded.spares import MODULE
-from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
+from trackside.embedded.stack import Stack
+from trackside.embedded.supervision.spares import MODULE
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.keys.key_folder import SERVICES, WORKER, KeyFolder
 from trackside.eventlog.settings import secure_folder

@@ -31,7 +31,7 @@ from trackside.aggregates.model.messages import (
     ModelVersionAdded,
     RegisterModel,
 )
-from trackside.aggregates.rounds.deploy_messages import (
+from trackside.aggregates.rounds.job.deploy_messages import (
     DeployDecided,
     ModelDeployed,
     ModelUpdateConfirmed,

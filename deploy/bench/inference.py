@@ -29,7 +29,7 @@ from trackside.contracts.tasks.instructions import InstructionAcknowledged, Inst
 from trackside.contracts.tasks.resources import Resources, ServicePolicy
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
-from trackside.incremental.serving_load import TimedAnswer, load_service
+from trackside.incremental.serving.serving_load import TimedAnswer, load_service
 
 STREAM, NAME = "bench-inference", "linear"
 TASK = f"{STREAM}.1.{NAME}"

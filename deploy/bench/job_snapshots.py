@@ -11,8 +11,8 @@ from trackside.aggregates.dataset.messages import RegisterDataset
 from trackside.aggregates.model.messages import AddModelVersion, RegisterModel
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.rounds.aggregate import ROUNDS
+from trackside.aggregates.rounds.job.split import SplitRule, count
 from trackside.aggregates.rounds.messages import CreateIncrementalJob, SamplesAssigned
-from trackside.aggregates.rounds.split import SplitRule, count
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.envelope.message import Command, Json, Message

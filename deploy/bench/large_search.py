@@ -16,7 +16,7 @@ from bench.many_jobs import JOB_MS, SHORT_STEPS, TAGS, Job, copied_points, fill_
 from bench.measurements import check_count
 from bench.new_database import create_read_models
 from trackside.aggregates.search.messages import StartSearch, Tuner
-from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.space.space import Uniform
 from trackside.projections.tables.metric_tables import SERIES
 from trackside.projections.tables.metrics import SCALAR, series_id
 from trackside.projections.writing.metric_writes import count_metrics

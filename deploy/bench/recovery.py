@@ -26,7 +26,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.eventlog.settings.settings import StackSettings
-from trackside.sdk.publication import command_record
+from trackside.sdk.connection.publication import command_record
 
 STREAM, DATABASE, PREFIX = "digits-0000", "bench_recovery", "bench-recovery."
 LIMIT_S = 120.0

@@ -26,8 +26,8 @@ from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.envelope.message import Event, Record
 from trackside.contracts.tasks.resources import Resources, Retry, RetryPolicy
 from trackside.contracts.tasks.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import Stack
+from trackside.embedded.supervision.spares import AFTER_S
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 from trackside.eventlog.retry import retry_until_reachable

@@ -22,7 +22,7 @@ from trackside.contracts.tasks.artifacts import ArtifactSaved
 from trackside.contracts.tasks.resources import Retry, RetryPolicy
 from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnded, MetricReported, TaskAssigned
 from trackside.embedded.stack import Stack
-from trackside.embedded.supervised import STEADY_AFTER_S
+from trackside.embedded.supervision.supervised import STEADY_AFTER_S
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 

@@ -14,7 +14,7 @@ from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.envelope.topics import partition_of
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.settings.settings import StackSettings
-from trackside.sdk.publication import command_record
+from trackside.sdk.connection.publication import command_record
 
 STREAM, DATABASE, PREFIX = "digits-0000", "bench_memory", "bench-memory."
 Memories = dict[str, ServiceMemory]

@@ -14,7 +14,7 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
     Tuner,
 )
-from trackside.aggregates.search.space import Choice, LogUniform, QUniform, Uniform
+from trackside.aggregates.search.space.space import Choice, LogUniform, QUniform, Uniform
 from trackside.contracts.envelope.ids import new_id, trial_task_id
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.envelope.parts import Part

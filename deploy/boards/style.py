@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from trackside.telemetry.metric import Metric
+from trackside.telemetry.labels import Metric
 from trackside.telemetry.names import METRICS
 
 SECONDS, BYTES, SHARE, COUNT = "s", "bytes", "percentunit", "short"

@@ -21,7 +21,7 @@ from trackside.eventlog.settings.kafka_settings import KafkaSettings, kafka_sett
 from trackside.projections.reading.reads import open_read_models
 from trackside.projections.tables.owners import DISPATCHER, OWNERS, SCHEDULER
 from trackside.replay.rebuild.rebuild import rebuild
-from trackside.sdk.publication import PublishedCommand
+from trackside.sdk.connection.publication import PublishedCommand
 from trackside.verify.log import verify
 
 RETRIED = frozenset({AttemptEnd.LOST, AttemptEnd.FAILED})

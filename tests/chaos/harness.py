@@ -21,6 +21,7 @@ from trackside.contracts.envelope.topics import Topics
 from trackside.domain.tasks.task import Task
 from trackside.embedded import stack
 from trackside.embedded.files import write_whole
+from trackside.embedded.options import StackOptions
 from trackside.embedded.processes import ProcessSpec
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
@@ -28,7 +29,7 @@ from trackside.eventlog.keys.key_folder import KeyFolder
 from trackside.eventlog.log import Log
 from trackside.eventlog.settings import secure_folder
 from trackside.sdk import Client
-from trackside.sdk.publication import PublishedCommand
+from trackside.sdk.connection.publication import PublishedCommand
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _MODIFIED = 0x02  # IN_MODIFY
@@ -67,7 +68,7 @@ def start_stack(
     listed = stacks.services(folder, catalogue, slots)
     setup = stacks.setup_commands(folder, secure=SECURE)
     settings = {**SETTINGS, **variables} | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
-    options = stack.StackOptions(
+    options = StackOptions(
         listed,
         setup=setup,
         env=settings,

@@ -20,7 +20,8 @@ from trackside.aggregates.search.messages import StartSearch
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.envelope.topics import Topics
 from trackside.contracts.tasks.tasks import AttemptAdopted, AttemptEnd, AttemptEnded, MetricReported
-from trackside.embedded import spares, stack
+from trackside.embedded import stack
+from trackside.embedded.supervision import spares
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.keys.decode import decode
 from trackside.sdk import Client

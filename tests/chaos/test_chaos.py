@@ -25,7 +25,7 @@ from tests.chaos.random_faults import RandomFaults, pause
 from tests.chaos.settings import BUSY_LOOPS, RANDOM_FAULTS, RUNS, SECURE, STARVED_FAULTS
 from tests.chaos.starvation import busy_loops
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
-from trackside.aggregates.search.space import Choice, Uniform
+from trackside.aggregates.search.space.space import Choice, Uniform
 from trackside.contracts.envelope.topics import Topics
 from trackside.contracts.tasks.resources import Retry, RetryPolicy
 from trackside.contracts.wire.topic_rights import ADMIN, PUBLISHER
@@ -35,7 +35,7 @@ from trackside.embedded.stack import Stack
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk import Client
-from trackside.sdk.publication import Accepted
+from trackside.sdk.connection.publication import Accepted
 from trackside.verify.log import verify_topics
 
 TRIALS = 24

@@ -26,8 +26,9 @@ from trackside.aggregates.summary.messages import RetrySummaryFile
 from trackside.aggregates.summary.state import SummaryFile, summary_of
 from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
-from trackside.embedded.kafka import FAST_START
-from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
+from trackside.embedded.kafka.kafka import FAST_START
+from trackside.embedded.options import ServiceSpec, StackOptions
+from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka.kafka_log import KafkaLog

@@ -27,9 +27,10 @@ from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.envelope.message import Command
 from trackside.contracts.envelope.topics import Topics
-from trackside.embedded import kafka, stack
+from trackside.embedded import stack
 from trackside.embedded.folder import held_leash
-from trackside.embedded.stack import StackOptions
+from trackside.embedded.kafka import kafka
+from trackside.embedded.options import StackOptions
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Log

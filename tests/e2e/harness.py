@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.forked_processes import COLD, COMMAND, run_command
-from trackside.embedded.kafka import FAST_START
+from trackside.embedded.kafka.kafka import FAST_START
 
 ADDRESSES = ("TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_POSTGRES_DSN", "TRACKSIDE_TOPIC_PREFIX")
 

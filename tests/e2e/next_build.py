@@ -17,7 +17,11 @@ _ADDED = [
     ),
     (MESSAGES, "    reserved: Reservation = Reservation()\n    behind: bool = False\n", FIELD),
     (MESSAGES, ACCEPTED, FIELD),
-    ("libs/aggregates/src/trackside/aggregates/search/suggestions.py", " suggested = TrialSuggested(", VALUE),
+    (
+        "libs/aggregates/src/trackside/aggregates/search/trials/suggestions.py",
+        " suggested = TrialSuggested(",
+        VALUE,
+    ),
     ("services/scheduler/src/trackside/scheduler/decide.py", " return TaskAssigned(", VALUE),
     ("services/worker/src/trackside/worker/reporting/reporter.py", " event = TaskAccepted(", VALUE),
 ]

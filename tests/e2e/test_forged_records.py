@@ -21,7 +21,7 @@ from tests.e2e.intruders import Intruder, raw_producer
 from tests.e2e.shared_stack import OTHER, SECURE, StackFolder, folder_below, secure_stack, start
 from trackside.contracts.trust.trust import ANOTHER_ROLE, ANOTHER_WORKER, BROKEN_CHAIN, UNKNOWN_KEY, UNSIGNED
 from trackside.domain.outcome import Outcome
-from trackside.embedded.secure import BROKER, principals_in
+from trackside.embedded.kafka.secure import BROKER, principals_in
 from trackside.eventlog.keys.decision_signer import new_signer
 from trackside.eventlog.keys.key_folder import PUBLIC, KeyFolder
 from trackside.eventlog.settings.kafka_settings import KafkaSettings

@@ -30,8 +30,8 @@ from trackside.eventlog.log_id import cluster_in
 from trackside.eventlog.settings.kafka_settings import kafka_settings
 from trackside.eventlog.settings.secure_folder import KEYS, settings_of
 from trackside.sdk import Client
+from trackside.sdk.connection.publication import Accepted, PublishedCommand
 from trackside.sdk.errors import UnansweredError
-from trackside.sdk.publication import Accepted, PublishedCommand
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -40,7 +40,7 @@ SPEC = search_spec("parabola", 4)
 SCRIPT = """
 import sys
 from trackside.sdk import Client
-from trackside.sdk.discovery import bootstrap
+from trackside.sdk.definitions.discovery import bootstrap
 
 with Client.blocking(bootstrap()) as client:
     print(client.state(sys.argv[1]).over)

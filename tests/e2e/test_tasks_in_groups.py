@@ -20,7 +20,7 @@ from tests.e2e.shared_stack import StackFolder
 from tests.e2e.shared_tasks import EXAMPLES
 from tests.polling import poll_until_sync
 from trackside.embedded.ports import free_ports
-from trackside.worker.attempts.cgroups import cgroups_of
+from trackside.worker.attempts.memory.cgroups import cgroups_of
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -8,7 +8,7 @@ from tests.house import source
 STATES = {
     "libs/aggregates/src/trackside/aggregates/batch/state.py": {"Batch"},
     "libs/aggregates/src/trackside/aggregates/model/state.py": {"Model", "ModelVersion"},
-    "libs/aggregates/src/trackside/aggregates/pipeline/schedule_state.py": {"Schedule"},
+    "libs/aggregates/src/trackside/aggregates/pipeline/schedule/schedule_state.py": {"Schedule"},
     "libs/aggregates/src/trackside/aggregates/pipeline/state.py": {
         "NumberedRun",
         "DefinedPipeline",

@@ -69,9 +69,9 @@ PLANTED = {
         "import trackside.aggregates.search.state",
         "search.invariants -> trackside.aggregates.search.state",
     ),
-    "aggregates/search/slots.py": (
+    "aggregates/search/advice/slots.py": (
         "import trackside.aggregates.search.react",
-        "search.slots -> trackside.aggregates.search.react",
+        "search.advice.slots -> trackside.aggregates.search.react",
     ),
     "unlisted/__init__.py": ("", "trackside.unlisted"),
     "scheduler/planted.py": ("import aiokafka.errors", "trackside.scheduler.planted -> aiokafka"),
@@ -97,8 +97,14 @@ PLANTED = {
         "import trackside.projections.pages",
         "database.planted -> trackside.projections.pages",
     ),
-    "artifacts/urls.py": ("import trackside.artifacts.store", "artifacts.urls -> trackside.artifacts.store"),
-    "artifacts/reading.py": ("def f():\n    import fsspec", "trackside.artifacts.reading -> fsspec"),
+    "artifacts/blobs/urls.py": (
+        "import trackside.artifacts.store",
+        "artifacts.blobs.urls -> trackside.artifacts.store",
+    ),
+    "artifacts/blobs/reading.py": (
+        "def f():\n    import fsspec",
+        "trackside.artifacts.blobs.reading -> fsspec",
+    ),
     "verify/checks/planted.py": (
         "import trackside.verify.verifier",
         "checks.planted -> trackside.verify.verifier",

@@ -11,7 +11,7 @@ from trackside.projections.tables.ignored_reports import Reason
 from trackside.scheduler.planning.wait_reasons import REASONS
 from trackside.telemetry import labels
 from trackside.telemetry.names import METRICS
-from trackside.worker.child.out_of_memory import Resource
+from trackside.worker.child.process.out_of_memory import Resource
 
 
 def test_every_metric_is_named_where_it_is_fed() -> None:

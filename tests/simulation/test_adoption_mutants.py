@@ -20,7 +20,7 @@ from trackside.scheduler.planning.cluster_state import ClusterState
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import recovery
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.running_scenarios import AskingScenario
+from trackside.simulation.scenarios.running_scenarios import AskingScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 

@@ -23,10 +23,14 @@ from trackside.scheduler.sending.device_commands import PendingCommand, pending_
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import worker as simulated_worker
 from trackside.simulation.config import SimulationConfig
+from trackside.simulation.host.store import SimulatedUploads
+from trackside.simulation.host.worker_state import SharedGpus, SpooledArtifact
 from trackside.simulation.run import simulate
-from trackside.simulation.running_scenarios import AskingScenario, ServicesScenario, TrainingScenario
-from trackside.simulation.store import SimulatedUploads
-from trackside.simulation.worker_state import SharedGpus, SpooledArtifact
+from trackside.simulation.scenarios.running_scenarios import (
+    AskingScenario,
+    ServicesScenario,
+    TrainingScenario,
+)
 from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 pytestmark = pytest.mark.usefixtures("quiet_services")

@@ -7,22 +7,25 @@ from typing import Any
 import pytest
 
 from tests.simulation.test_mutants import SEEDS, Mutate, after, each_of, is_noticed
-from trackside.aggregates import rounds
-from trackside.aggregates.rounds.deploy_messages import ModelUpdateConfirmed
+from trackside.aggregates.rounds import evolve
+from trackside.aggregates.rounds.decisions import decide, deploying
+from trackside.aggregates.rounds.job import split
+from trackside.aggregates.rounds.job.deploy_messages import ModelUpdateConfirmed
 from trackside.aggregates.rounds.messages import RoundEnded
+from trackside.aggregates.rounds.stages import deploy_events, evaluation, stage_events
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.domain.outcome import Outcome
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.rounds_scenario import RoundsScenario
+from trackside.simulation.scenarios.rounds_scenario import RoundsScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 CONFIG = SimulationConfig(scenario=RoundsScenario)
-HANDLERS: dict[Any, Any] = rounds.evolve.HANDLERS
+HANDLERS: dict[Any, Any] = evolve.HANDLERS
 
 
 def samples_of_a_failed_round_are_lost(patch: pytest.MonkeyPatch) -> None:
     """The next round begins where the failed one ended (I22)."""
-    honest = rounds.stage_events.round_ended
+    honest = stage_events.round_ended
 
     def lax(job: IncrementalJob, *event: Any) -> Outcome:
         first = job.pool.first
@@ -40,7 +43,7 @@ def samples_that_arrive_while_a_round_runs_are_skipped(patch: pytest.MonkeyPatch
         if event.released is None:
             job.pool.first = job.pool.end
 
-    patch.setitem(HANDLERS, RoundEnded, after(rounds.stage_events.round_ended, clear))
+    patch.setitem(HANDLERS, RoundEnded, after(stage_events.round_ended, clear))
 
 
 def a_model_is_live_once_one_target_has_it(patch: pytest.MonkeyPatch) -> None:
@@ -50,7 +53,7 @@ def a_model_is_live_once_one_target_has_it(patch: pytest.MonkeyPatch) -> None:
         if job.update is not None:
             job.update.open.clear()
 
-    patch.setitem(HANDLERS, ModelUpdateConfirmed, after(rounds.deploy_events.update_confirmed, confirm_all))
+    patch.setitem(HANDLERS, ModelUpdateConfirmed, after(deploy_events.update_confirmed, confirm_all))
 
 
 def any_answer_confirms(patch: pytest.MonkeyPatch) -> None:
@@ -61,17 +64,17 @@ def any_answer_confirms(patch: pytest.MonkeyPatch) -> None:
             return None
         return ModelUpdateConfirmed(update=update.number, target=target, sha256=update.model.artifact.sha256)
 
-    patch.setattr(rounds.deploying, "_said", said)
+    patch.setattr(deploying, "_said", said)
 
 
 def every_model_is_deployed(patch: pytest.MonkeyPatch) -> None:
     """The trigger of the deployment holds whatever the metrics are."""
-    honest = rounds.evaluation.decide_deploy
+    honest = evaluation.decide_deploy
 
     def lax(job: IncrementalJob, now_ms: int, **given: Any) -> Any:
         return honest(job, now_ms, **{**given, "force": True})
 
-    patch.setattr(rounds.evaluation, "decide_deploy", lax)
+    patch.setattr(evaluation, "decide_deploy", lax)
 
 
 def a_share_is_cut_off_each_time(patch: pytest.MonkeyPatch) -> None:
@@ -80,8 +83,8 @@ def a_share_is_cut_off_each_time(patch: pytest.MonkeyPatch) -> None:
     def cut(segments: Any, begin: int, share: str) -> Any:
         return [replace(added(segments, begin, share)[-1], begin=begin, carry="0")]
 
-    added = rounds.split.added
-    for module in (rounds.decide, rounds.evolve):
+    added = split.added
+    for module in (decide, evolve):
         patch.setattr(module, "added", cut)
 
 

@@ -10,10 +10,11 @@ from tests.simulation.test_mutants import SEEDS, Mutate, each_of, is_noticed
 from tests.unit.aggregates.run import test_guards_of_items, test_guards_of_runs, test_guards_of_steps
 from tests.unit.aggregates.run.mutants import any_number_is_open
 from tests.unit.aggregates.run.proofs import PROOFS
-from trackside.aggregates.run import decide, evolve, progress, step_events
+from trackside.aggregates.run import decide, evolve
 from trackside.aggregates.run.state import Run
+from trackside.aggregates.run.steps import progress, step_events
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.pipeline_scenario import PipelineScenario
+from trackside.simulation.scenarios.pipeline_scenario import PipelineScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 CONFIG = SimulationConfig(scenario=PipelineScenario, concurrency=2)

@@ -11,7 +11,7 @@ from tests.soak.scene import Scene, rounds_of
 from tests.soak.summary_files import summaries
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.pipeline.messages import DefinePipeline
-from trackside.aggregates.pipeline.schedule_messages import CreateSchedule, DeleteSchedule
+from trackside.aggregates.pipeline.schedule.schedule_messages import CreateSchedule, DeleteSchedule
 from trackside.aggregates.run.messages import (
     AbortPipelineRun,
     ApproveGate,

@@ -37,8 +37,8 @@ from trackside.contracts.wire.topic_rights import ADMIN, PUBLISHER
 from trackside.embedded import stack
 from trackside.embedded.folder import NAME, held_leash
 from trackside.embedded.ports import free_ports
-from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import Stack
+from trackside.embedded.supervision.spares import AFTER_S
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk.async_client import AsyncClient

@@ -1,6 +1,7 @@
 """The pipeline of pipeline.yaml, in Python. Run it with `python pipeline.py`, within a folder of a stack."""
 
-from trackside.sdk import Client, Pipeline, discovery
+from trackside.sdk import Client, Pipeline
+from trackside.sdk.definitions import discovery
 
 
 def digits() -> Pipeline:

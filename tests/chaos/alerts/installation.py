@@ -15,15 +15,16 @@ from tests.full_disk import public_folder
 from tests.small_disk import SmallDisk, small_disk
 from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
-from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.space.space import Uniform
 from trackside.cli.commands import stack_process
 from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
+from trackside.embedded.options import ServiceSpec, StackOptions
 from trackside.embedded.ports import HOST, free_ports
-from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
+from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk import Client
-from trackside.sdk.publication import Accepted
+from trackside.sdk.connection.publication import Accepted
 
 SLOTS = 2
 DISK = "1g"

@@ -15,7 +15,7 @@ _CHANNEL = f"{_WORKER}child.worker_channel:WorkerChannel."
 _REPORTER = f"{_WORKER}reporting.reporter:Reporter."
 _CHECKPOINTS = f"{_WORKER}artifacts.checkpoints:Checkpoints."
 _OPERATIONS = f"{_WORKER}artifacts.operations:"
-_BLOBS = "trackside.artifacts.file_blobs:FileBlobs."
+_BLOBS = "trackside.artifacts.blobs.file_blobs:FileBlobs."
 _CONVERSATION = f"{_WORKER}attempts.conversation:Conversation."
 _INCARNATION = f"{_WORKER}incarnation:Incarnation."
 

@@ -19,7 +19,7 @@ from tests.chaos.settings import RUNS
 from tests.integration.projections.harness import query
 from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
-from trackside.aggregates.search.space import Choice, Uniform
+from trackside.aggregates.search.space.space import Choice, Uniform
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.envelope.ids import trial_task_id
 from trackside.contracts.tasks.resources import Retry, RetryPolicy

@@ -11,16 +11,16 @@ import pytest
 
 from tests.polling import poll_until_sync
 from tests.small_disk import small_disk
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.cache import Cache
 from trackside.artifacts.errors import CacheUnusable, StoreFull, StoreUnreachable
-from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 
 MIB = 2**20
 PUT = """
 import sys
 from pathlib import Path
-from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 Store(FileBlobs(Path(sys.argv[1]))).put(Path(sys.argv[2]))
 """

@@ -22,7 +22,9 @@ from tests.integration.artifacts.conftest import (
 )
 from tests.polling import poll_until_sync
 from tests.stack import SEED_VARIABLE
-from trackside.artifacts.blobs import blob_path
+from trackside.artifacts.blobs.blobs import blob_path
+from trackside.artifacts.blobs.object_blobs import PART_BYTES
+from trackside.artifacts.blobs.source_files import SourceFile, open_source
 from trackside.artifacts.errors import (
     ArtifactDamaged,
     ArtifactMissing,
@@ -30,10 +32,8 @@ from trackside.artifacts.errors import (
     StoreFull,
     StoreUnreachable,
 )
-from trackside.artifacts.object_blobs import PART_BYTES
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
-from trackside.artifacts.source_files import SourceFile, open_source
 from trackside.artifacts.store import Store
 from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.tasks.artifacts import ArtifactReference

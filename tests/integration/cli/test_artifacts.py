@@ -17,8 +17,8 @@ from tests.integration.artifacts.conftest import s3_server
 from tests.integration.installed import prepared, processes, variables_of
 from tests.polling import poll_until_sync
 from tests.stack import Servers, fresh_database
-from trackside.artifacts.file_blobs import FileBlobs
-from trackside.artifacts.source_files import SourceFile
+from trackside.artifacts.blobs.file_blobs import FileBlobs
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.store import Store
 from trackside.cli.app import call
 from trackside.eventlog.settings.settings import StackSettings

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.integration.command_line import answer, said, tried
 from tests.integration.summaries.given import given_tables, items, points, reported
-from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.cli.render import screen
 from trackside.contracts.tasks.summaries import MetricPointsReported, Series, SummaryUpdaterFailed

@@ -21,7 +21,7 @@ from tests.unit.summaries.tensorboard_files import (
     scalars_of_tensorboard,
     whole,
 )
-from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.projections.summaries.series import read_series
 from trackside.projections.summaries.whole_series import all_values, point_chunks

@@ -12,7 +12,7 @@ from tests.unit.aggregates.given import react
 from tests.unit.aggregates.pipeline.given import define, do, end, run
 from tests.unit.domain.given import STREAM, Told
 from trackside.aggregates.pipeline.messages import CancelPipelineRuns
-from trackside.aggregates.pipeline.schedule_messages import CreateSchedule
+from trackside.aggregates.pipeline.schedule.schedule_messages import CreateSchedule
 from trackside.console.web.page import PageNotFound
 
 PIPELINE = f"/experiments/{STREAM}"

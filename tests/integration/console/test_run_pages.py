@@ -9,7 +9,7 @@ from tests.integration.projections.test_views_of_runs import eventful
 from tests.stack import Servers
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
-from trackside.aggregates.run.critical_path import critical_path
+from trackside.aggregates.run.steps.critical_path import critical_path
 from trackside.console.web.page import PageNotFound
 from trackside.console.web.users import Role, User
 from trackside.contracts.tasks.tasks import AttemptEnd

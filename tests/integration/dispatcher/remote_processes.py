@@ -21,7 +21,7 @@ from tests.integration.dispatcher.harness import (
     token_of,
     valid_search,
 )
-from trackside.aggregates.search.advice_messages import AssessmentRequested, SuggestionRequested
+from trackside.aggregates.search.advice.advice_messages import AssessmentRequested, SuggestionRequested
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.envelope.ids import new_id, trial_task_id
 from trackside.contracts.envelope.message import Event, Json, Record
@@ -31,7 +31,7 @@ from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, MetricRepo
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Outgoing
-from trackside.sdk.signing import Signer
+from trackside.sdk.connection.signing import Signer
 
 TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
 

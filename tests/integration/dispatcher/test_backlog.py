@@ -16,7 +16,7 @@ from tests.integration.installed import variables_of
 from tests.polling import poll_until_sync
 from tests.service_processes import service_process
 from tests.stack import Servers
-from trackside.aggregates.search.advice_messages import SuggestionFailed
+from trackside.aggregates.search.advice.advice_messages import SuggestionFailed
 from trackside.aggregates.search.messages import SearchFailed, StartSearch, TrialSuggested
 from trackside.contracts.envelope.ids import new_id
 from trackside.eventlog.kafka.kafka_log import KafkaLog

@@ -19,7 +19,7 @@ from tests.integration.dispatcher.harness import (
 from tests.integration.installed import variables_of
 from tests.polling import poll_until
 from trackside.aggregates.pipeline.messages import DefinePipeline, RunNumbered, RunPipeline, run_id
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     CreateSchedule,
     ScheduleArmed,
     ScheduleCreated,

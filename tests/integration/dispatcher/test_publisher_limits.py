@@ -35,8 +35,8 @@ from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.settings.settings import StackSettings
 from trackside.sdk.client import Client
+from trackside.sdk.connection.publication import Accepted, Refused, raise_if_refused
 from trackside.sdk.errors import RefusedError
-from trackside.sdk.publication import Accepted, Refused, raise_if_refused
 
 PING = Ping.wire_type()
 PER_WINDOW = 50

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from tests.integration.dispatcher.remote_processes import RemoteAssessor, example
-from trackside.aggregates.search.advice_messages import AssessmentFailed
+from trackside.aggregates.search.advice.advice_messages import AssessmentFailed
 from trackside.aggregates.search.messages import SearchFailed
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.tasks import TaskStopRequested

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from tests.integration.dispatcher.remote_processes import RemoteTuner, example
-from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.advice.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
     SearchExhausted,
     SearchFailed,

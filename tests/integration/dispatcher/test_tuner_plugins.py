@@ -9,11 +9,11 @@ import pytest
 
 from tests.integration.dispatcher.users_package import advisor, installed_package
 from tests.unit.domain.given import search_running
-from trackside.aggregates.search.advice_messages import SuggestionFailed
-from trackside.aggregates.search.builtin_tuners import check_tuner
-from trackside.aggregates.search.failure_policies import TunerFailure
+from trackside.aggregates.search.advice.advice_messages import SuggestionFailed
 from trackside.aggregates.search.messages import Tuner
-from trackside.aggregates.search.space import RandInt
+from trackside.aggregates.search.space.builtin_tuners import check_tuner
+from trackside.aggregates.search.space.failure_policies import TunerFailure
+from trackside.aggregates.search.space.space import RandInt
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorDied, AdvisorProcess
 from trackside.dispatcher.advice.tuner_client import TunerClient

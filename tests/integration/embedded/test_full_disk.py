@@ -19,7 +19,8 @@ from tests.small_disk import SmallDisk, small_disk
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import DISK_LOW, ProcessStatus
-from trackside.embedded.live_status import current_status
+from trackside.embedded.options import ServiceSpec, StackOptions
+from trackside.embedded.supervision.live_status import current_status
 from trackside.telemetry.disk_limits import DiskLimits
 
 pytestmark = pytest.mark.timeout(600)
@@ -75,7 +76,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 def start(disk: SmallDisk, *names: str) -> stack.Stack:
     """Starts a stack of services that answer only."""
     services = [service(name) for name in names]
-    options = stack.StackOptions(services, disk=NO_LIMITS, **WITHOUT_SERVERS)
+    options = StackOptions(services, disk=NO_LIMITS, **WITHOUT_SERVERS)
     return stack.start(disk.folder / ".trackside", options)
 
 
@@ -116,7 +117,7 @@ def test_on_a_read_only_disk_a_service_is_blocked_until_it_can_be_written(disk: 
     with small_disk(data, "100m") as read_only:
         spec = service("echo")
         env = {"TRACKSIDE_WORKER_DATA_DIR": str(data)}
-        options = stack.StackOptions([replace(spec, env=env)], disk=NO_LIMITS, **WITHOUT_SERVERS)
+        options = StackOptions([replace(spec, env=env)], disk=NO_LIMITS, **WITHOUT_SERVERS)
         running = stack.start(disk.folder / ".trackside", options)
         read_only.make_writable(writable=False)
         assert_blocked_until(
@@ -138,11 +139,9 @@ def test_a_blocked_service_does_not_keep_the_others_from_running_and_starts_are_
 
 def test_a_stack_is_not_started_on_a_full_disk_and_one_sentence_says_why(disk: SmallDisk) -> None:
     disk.fill(leave_bytes=2 * MIB)
-    exits = stack.ServiceSpec("exits", argv=[sys.executable, "-c", "raise SystemExit(1)"])
+    exits = ServiceSpec("exits", argv=[sys.executable, "-c", "raise SystemExit(1)"])
     with pytest.raises(StackError, match=r"exits can't start: .* has no room: .* MiB free, 64 MiB needed"):
-        stack.start(
-            disk.folder / ".trackside", stack.StackOptions([exits], disk=NO_LIMITS, **WITHOUT_SERVERS)
-        )
+        stack.start(disk.folder / ".trackside", StackOptions([exits], disk=NO_LIMITS, **WITHOUT_SERVERS))
 
 
 def test_the_answers_of_a_supervisor_have_no_password_and_it_ends_with_its_folder(disk: SmallDisk) -> None:

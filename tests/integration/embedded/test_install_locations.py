@@ -19,6 +19,7 @@ from tests.integration.embedded.test_stack import WITHOUT_SERVERS
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError, StackOfAnotherUser
 from trackside.embedded.folder import claim, locked
+from trackside.embedded.options import StackOptions
 from trackside.embedded.postgres import binaries, shared
 from trackside.embedded.postgres.account import Account, account
 from trackside.embedded.postgres.binaries import usable_binaries
@@ -31,7 +32,7 @@ import sys
 from pathlib import Path
 from trackside.embedded import stack
 home, leash, kafka = sys.argv[1:]
-options = stack.StackOptions(bootstrap_servers=kafka or None, durable=False, leash=Path(leash))
+options = StackOptions(bootstrap_servers=kafka or None, durable=False, leash=Path(leash))
 stack.start(Path(home), options)
 """
 NO_KAFKA = "127.0.0.1:1"  # an address that nobody asks, so that none is started
@@ -241,7 +242,7 @@ def acting_as(uid: int) -> Iterator[None]:
 
 
 def start(home: Path) -> stack.Stack:
-    return stack.start(home, stack.StackOptions(**WITHOUT_SERVERS))
+    return stack.start(home, StackOptions(**WITHOUT_SERVERS))
 
 
 @as_root

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trackside.embedded import jars, kafka, kafka_start
 from trackside.embedded.files import cache_folder
-from trackside.embedded.installation import new_id
+from trackside.embedded.kafka import jars, kafka, kafka_start, make_cache
+from trackside.embedded.kafka.kafka import new_id
 from trackside.embedded.ports import free_ports
 from trackside.embedded.processes import ProcessSpec
 
@@ -44,10 +44,10 @@ def run_version(spec: ProcessSpec, *more: str) -> "subprocess.CompletedProcess[s
 def test_the_cache_is_made_once_and_java_uses_it(own_cache: Path, tmp_path: Path) -> None:
     before = broker(tmp_path / "before")
     assert [each.name for each in kafka_start.processes(tmp_path, [before], durable=True)] == ["kafka-start"]
-    made = kafka_start.make()
+    made = make_cache.make()
     assert made is not None and made.parent == own_cache / "kafka-start"
     written = made.stat().st_mtime_ns
-    assert kafka_start.make() == made and made.stat().st_mtime_ns == written
+    assert make_cache.make() == made and made.stat().st_mtime_ns == written
     assert sorted(path.name for path in made.parent.iterdir()) == [".lock", made.name]
     after = broker(tmp_path / "after")
     assert f"-XX:AOTCache={made}" in after.argv
@@ -62,15 +62,15 @@ def test_nobody_makes_the_cache_while_another_process_does(own_cache: Path) -> N
     (own_cache / "kafka-start").mkdir()
     with (own_cache / "kafka-start" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert kafka_start.make() is None
+        assert make_cache.make() is None
 
 
 def test_a_cache_that_cannot_be_made_is_no_error(
     own_cache: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own_cache / "kafka-start").touch()
-    monkeypatch.setattr(kafka_start, "LOWEST_PRIORITY", 0)
-    assert kafka_start.main() == 0
+    monkeypatch.setattr(make_cache, "LOWEST_PRIORITY", 0)
+    assert make_cache.main() == 0
     assert "Kafka starts without a cache: " in capfd.readouterr().err
 
 

@@ -6,9 +6,10 @@ import asyncpg
 
 from trackside.embedded import stack
 from trackside.embedded.folder import read_plan
+from trackside.embedded.options import StackOptions
 from trackside.embedded.postgres.server import remove_data
 
-OPTIONS = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
+OPTIONS = StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
 FEWEST_DIGITS = 4
 """lib/pq takes an iteration count of fewer digits for a malformed message."""
 

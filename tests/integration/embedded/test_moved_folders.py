@@ -23,14 +23,15 @@ from trackside.contracts.envelope.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import is_locked, read_plan
+from trackside.embedded.options import StackOptions
 from trackside.embedded.postgres import server, shared
 from trackside.embedded.postgres.server import remove_data
 from trackside.embedded.processes import is_alive
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 
-ROWS_ALONE = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
-WHOLE = stack.StackOptions(setup=[[sys.executable, "-m", "trackside.cli.setup"]], durable=False)
+ROWS_ALONE = StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
+WHOLE = StackOptions(setup=[[sys.executable, "-m", "trackside.cli.setup"]], durable=False)
 TOPICS = Topics()
 
 
@@ -160,11 +161,11 @@ def test_a_log_of_another_installation_in_the_folder_is_refused_with_both_names(
     with pytest.raises(
         StackError, match=r"folder of installation ours, but .*/kafka is the log of .* theirs"
     ):
-        stack.start(home, stack.StackOptions(postgres_dsn=WITHOUT_SERVERS["postgres_dsn"]))
+        stack.start(home, StackOptions(postgres_dsn=WITHOUT_SERVERS["postgres_dsn"]))
 
 
 def test_a_copy_of_a_stack_that_runs_is_refused(public: Path) -> None:
-    options = stack.StackOptions(**WITHOUT_SERVERS)
+    options = StackOptions(**WITHOUT_SERVERS)
     running = stack.start(public / "home", options)
     shutil.copytree(running.folder, public / "copy", ignore=shutil.ignore_patterns("lock"))
     with pytest.raises(
@@ -189,7 +190,7 @@ def test_a_folder_that_is_removed_while_its_stack_starts_is_named_and_nothing_st
     remove = (
         "import os, shutil, sys; open(sys.argv[2], 'w').write(str(os.getppid())); shutil.rmtree(sys.argv[1])"
     )
-    options = stack.StackOptions(
+    options = StackOptions(
         **WITHOUT_SERVERS,
         setup=[[sys.executable, "-c", remove, str(home), str(supervisor)], ["sleep", "600"]],
     )

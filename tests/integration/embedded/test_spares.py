@@ -11,6 +11,7 @@ from tests.integration.embedded.test_stack import SERVICE, WITHOUT_SERVERS, all_
 from tests.polling import poll_until_sync
 from trackside.embedded import stack
 from trackside.embedded.folder import read_status
+from trackside.embedded.options import ServiceSpec, StackOptions
 
 APP = """
 import os
@@ -51,8 +52,8 @@ def imported(tmp_path: Path) -> Imported:
 def running(tmp_path: Path, imported: Imported) -> Iterator[stack.Stack]:
     """Returns a stack of one service that gets a spare at once."""
     home = tmp_path / ".trackside"
-    services = [stack.ServiceSpec("spared", env=imported.env)]
-    yield stack.start(home, stack.StackOptions(services, spares_after_s=0.0, **WITHOUT_SERVERS))
+    services = [ServiceSpec("spared", env=imported.env)]
+    yield stack.start(home, StackOptions(services, spares_after_s=0.0, **WITHOUT_SERVERS))
     stack.stop(home)
 
 

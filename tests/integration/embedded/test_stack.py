@@ -19,12 +19,14 @@ import asyncpg
 import pytest
 
 from tests.polling import poll_until_sync
-from trackside.embedded import readiness, stack
+from trackside.embedded import stack
 from trackside.embedded.checks import is_responding
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
 from trackside.embedded.folder import StackStatus, is_locked, read_status
+from trackside.embedded.options import ServiceSpec, StackOptions
 from trackside.embedded.postgres.server import remove_data
 from trackside.embedded.processes import Check, children_of, is_alive
+from trackside.embedded.supervision import readiness
 
 SERVICE = """
 import http.server, os
@@ -50,8 +52,8 @@ WITHOUT_SERVERS: StackArguments = {
 }
 
 
-def service(name: str = "echo", before: str = "") -> stack.ServiceSpec:
-    return stack.ServiceSpec(name, argv=[sys.executable, "-c", before + SERVICE])
+def service(name: str = "echo", before: str = "") -> ServiceSpec:
+    return ServiceSpec(name, argv=[sys.executable, "-c", before + SERVICE])
 
 
 def kill(running: stack.Stack, name: str) -> int:
@@ -103,7 +105,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def servers(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[stack.Stack]:
     """Returns a Kafka and a Postgres that a test may kill."""
     home = tmp_path_factory.mktemp("servers")
-    yield stack.start(home, stack.StackOptions(leash=leash, durable=False, ephemeral=True))
+    yield stack.start(home, StackOptions(leash=leash, durable=False, ephemeral=True))
     stack.stop(home)
 
 
@@ -131,7 +133,7 @@ def test_of_the_services_a_worker_is_given_nothing_that_leads_into_postgres(
     monkeypatch.setenv("PGPASSWORD", "of the owner")
     monkeypatch.setenv("TRACKSIDE_POSTGRES_PASSWORD_FILE", "/run/secrets/owner")
     services = [service("worker"), service("dispatcher")]
-    options = stack.StackOptions(services, leash=leash, **WITHOUT_SERVERS)
+    options = StackOptions(services, leash=leash, **WITHOUT_SERVERS)
     running = stack.start(folder, options)
     given = variables_of(running, "dispatcher")
     assert (given["PGPASSWORD"], given["TRACKSIDE_POSTGRES_DSN"]) == (
@@ -175,7 +177,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
     (home / "logs" / "echo.log").chmod(0o644)
     forks = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"
     specs = [service(), service("forks", before=forks)]
-    yield stack.start(home, stack.StackOptions(specs, **WITHOUT_SERVERS))
+    yield stack.start(home, StackOptions(specs, **WITHOUT_SERVERS))
     stack.stop(home)
 
 
@@ -206,7 +208,7 @@ def test_a_stack_is_found_from_a_folder_below_and_a_second_one_on_its_folder_is_
     below.mkdir(parents=True, exist_ok=True)
     assert stack.find(below).folder == services.folder
     with pytest.raises(StackRunning, match="already runs"):
-        stack.start(services.folder, stack.StackOptions(**WITHOUT_SERVERS))
+        stack.start(services.folder, StackOptions(**WITHOUT_SERVERS))
     assert stack.load(services.folder).status.state == "running"
 
 
@@ -216,7 +218,7 @@ def test_a_stack_is_found_from_a_folder_below_and_a_second_one_on_its_folder_is_
 def test_a_killed_supervisor_leaves_no_process_and_the_stack_starts_again(
     folder: Path, leash: Path, servers: StackArguments
 ) -> None:
-    options = stack.StackOptions([service()], durable=False, leash=leash, **servers)
+    options = StackOptions([service()], durable=False, leash=leash, **servers)
     running = stack.start(folder, options)
     left = pids_of(folder)
     backends = [pid for parent in left for pid in children_of(parent)]
@@ -242,7 +244,7 @@ if os.fork() == 0:
 def test_stopping_leaves_no_process_whatever_it_does_and_the_next_start_keeps_the_ports(folder: Path) -> None:
     deaf = service("deaf", before="import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
     specs = [service("one"), deaf, service("forks", before=NESTED)]
-    options = stack.StackOptions(specs, grace_s=0.2, **WITHOUT_SERVERS)
+    options = StackOptions(specs, grace_s=0.2, **WITHOUT_SERVERS)
     running = stack.start(folder, options)
     parent = running.pid("forks")
     assert parent is not None
@@ -263,7 +265,7 @@ def test_setup_runs_before_the_services_with_the_addresses(folder: Path, tmp_pat
     write = f"import os, pathlib\npathlib.Path({str(seen)!r}).write_text({said})"
     late = service("late", before=f"import pathlib\nassert pathlib.Path({str(seen)!r}).exists()\n")
     running = stack.start(
-        folder, stack.StackOptions([late], setup=[[sys.executable, "-c", write]], **WITHOUT_SERVERS)
+        folder, StackOptions([late], setup=[[sys.executable, "-c", write]], **WITHOUT_SERVERS)
     )
     assert (seen.read_text(), running.status.processes["late"].restarts) == (
         WITHOUT_SERVERS["bootstrap_servers"],
@@ -273,7 +275,7 @@ def test_setup_runs_before_the_services_with_the_addresses(folder: Path, tmp_pat
 
 def test_a_setup_that_fails_says_so_with_its_output_and_leaves_nothing(folder: Path) -> None:
     with pytest.raises(StackError, match=r"(?s)setup-0 ended with 1 3 times.*no topics here"):
-        stack.start(folder, stack.StackOptions([service()], setup=[FAILING], **WITHOUT_SERVERS))
+        stack.start(folder, StackOptions([service()], setup=[FAILING], **WITHOUT_SERVERS))
     assert not is_locked(folder)
 
 
@@ -293,10 +295,10 @@ class FastClock:
 def test_a_service_that_never_gets_ready_is_named_with_its_output(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = stack.ServiceSpec("broken", argv=FAILING)
+    broken = ServiceSpec("broken", argv=FAILING)
     monkeypatch.setattr(readiness, "time", FastClock(folder / "logs" / "broken.log", "no topics here"))
     with pytest.raises(StackError, match=r"(?s)broken is .*no topics here"):
-        stack.start(folder, stack.StackOptions([broken], **WITHOUT_SERVERS))
+        stack.start(folder, StackOptions([broken], **WITHOUT_SERVERS))
     assert not is_locked(folder)
 
 
@@ -306,7 +308,7 @@ import pathlib, time
 from trackside.embedded import readiness, stack
 from trackside.embedded.folder import held_leash
 with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
-    options = stack.StackOptions(leash=held, ephemeral=True, **{WITHOUT_SERVERS!r})
+    options = StackOptions(leash=held, ephemeral=True, **{WITHOUT_SERVERS!r})
     stack.start(pathlib.Path({str(folder)!r}), options)
     print("up", flush=True)
     time.sleep(600)
@@ -331,9 +333,9 @@ def wait_while_told():
 """
 
 
-def started(folder: Path, spec: stack.ServiceSpec) -> tuple[stack.Stack, int]:
+def started(folder: Path, spec: ServiceSpec) -> tuple[stack.Stack, int]:
     """Starts a stack with one service; returns it and the pid of the service."""
-    running = stack.start(folder, stack.StackOptions([spec], stuck_s=STUCK_S, **WITHOUT_SERVERS))
+    running = stack.start(folder, StackOptions([spec], stuck_s=STUCK_S, **WITHOUT_SERVERS))
     pid = running.pid("echo")
     assert pid is not None
     return running, pid
@@ -345,7 +347,7 @@ def test_a_service_whose_loop_takes_no_turn_writes_its_stack_traces_and_is_start
     flag = tmp_path / "flag"
     code = SERVICE.replace("self.send_response", "wait_while_told(); self.send_response")
     code = WAITS_AT_A_REQUEST.format(flag=str(flag)) + code
-    running, victim = started(folder, stack.ServiceSpec("echo", argv=[sys.executable, "-c", code]))
+    running, victim = started(folder, ServiceSpec("echo", argv=[sys.executable, "-c", code]))
     flag.touch()
     poll_until_sync(lambda: not is_alive(victim))
     flag.unlink()

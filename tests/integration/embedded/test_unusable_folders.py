@@ -12,8 +12,9 @@ from tests.small_disk import small_disk
 from trackside.cli.app import call
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError
+from trackside.embedded.options import StackOptions
 
-ROWS_ALONE = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
+ROWS_ALONE = StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
 
 
 @pytest.fixture

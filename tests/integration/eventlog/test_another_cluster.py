@@ -12,9 +12,9 @@ from tests.integration.projections.harness import query
 from tests.polling import poll_until_sync
 from trackside.cli.setup import prepare
 from trackside.contracts.envelope.topics import Topics
-from trackside.embedded import kafka as embedded_kafka
 from trackside.embedded.checks import is_responding
-from trackside.embedded.installation import new_id
+from trackside.embedded.kafka import kafka as embedded_kafka
+from trackside.embedded.kafka.kafka import new_id
 from trackside.embedded.ports import HOST, free_ports
 from trackside.embedded.processes import Check, ProcessSpec, spawn
 from trackside.eventlog.errors import AnotherLogError, TransientError

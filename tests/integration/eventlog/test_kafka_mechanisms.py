@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.integration.eventlog.test_another_cluster import broker_of
-from trackside.embedded import kafka as embedded_kafka
-from trackside.embedded.certificates import Certificate, issue
+from trackside.embedded.kafka import kafka as embedded_kafka
+from trackside.embedded.kafka.certificates import Certificate, issue
+from trackside.embedded.kafka.secure import CA_KEY, make_secrets
 from trackside.embedded.ports import HOST, free_ports
-from trackside.embedded.secure import CA_KEY, make_secrets
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka.kafka_log import KafkaLog

@@ -11,8 +11,8 @@ import pytest
 
 from tests.stack import SecureServers
 from trackside.contracts.envelope.topics import Topics
-from trackside.embedded.certificates import Certificate, issue, new_authority
-from trackside.embedded.secure import CA_KEY, new_password, write_password
+from trackside.embedded.kafka.certificates import Certificate, issue, new_authority
+from trackside.embedded.kafka.secure import CA_KEY, new_password, write_password
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka.acls import Acl

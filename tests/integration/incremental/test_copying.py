@@ -10,8 +10,8 @@ import pytest
 
 from tests.integration.artifacts.conftest import ACCESS_KEY, SECRET_KEY, S3Server, write_credentials
 from tests.unit.incremental.copies import copy_model
-from trackside.artifacts.credentials import Credential
-from trackside.artifacts.object_blobs import PART_BYTES
+from trackside.artifacts.blobs.credentials import Credential
+from trackside.artifacts.blobs.object_blobs import PART_BYTES
 from trackside.embedded.ports import free_ports
 from trackside.incremental.outputs import (
     OutputError,

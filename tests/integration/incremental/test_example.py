@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from trackside.aggregates.dataset.messages import DatasetSpec
-from trackside.aggregates.rounds import metrics
-from trackside.aggregates.rounds.job_spec import JobSpec
-from trackside.aggregates.rounds.split import SplitRule, samples, share_of
-from trackside.aggregates.rounds.trigger_messages import MetricCondition
+from trackside.aggregates.rounds.job.job_spec import JobSpec
+from trackside.aggregates.rounds.job.split import SplitRule, samples, share_of
+from trackside.aggregates.rounds.job.trigger_messages import MetricCondition
+from trackside.aggregates.rounds.stages import metrics
 from trackside.artifacts.formats import check_model
 from trackside.sdk import trial
-from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.in_task.channel import ScreenChannel
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "examples" / "rounds"
 DEPLOYED = [1, 3, 6, 8]

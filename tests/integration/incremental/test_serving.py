@@ -20,7 +20,7 @@ from trackside.artifacts.cache import Cache
 from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.tasks.instructions import Instruction, InstructionAcknowledged, TaskReady
 from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, TaskError
-from trackside.incremental.serving_load import TimedAnswer, load_service
+from trackside.incremental.serving.serving_load import TimedAnswer, load_service
 
 SCRIPT = """
 import os

@@ -14,7 +14,7 @@ from tests.integration.dispatcher.remote_processes import RemoteAssessor, Remote
 from tests.integration.publish.conftest import dispatcher_with
 from tests.integration.publish.test_command_line import trackside
 from tests.stack import Servers
-from trackside.aggregates.search.advice_messages import AssessmentFailed
+from trackside.aggregates.search.advice.advice_messages import AssessmentFailed
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.envelope.topics import Topics
@@ -23,8 +23,8 @@ from trackside.contracts.tasks.tasks import TaskStopRequested
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Outgoing
 from trackside.sdk import Client
-from trackside.sdk.publication import Accepted, Refused
-from trackside.sdk.signing import read_signer
+from trackside.sdk.connection.publication import Accepted, Refused
+from trackside.sdk.connection.signing import read_signer
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ from tests.forked_processes import COMMAND
 from tests.integration.replay.backed_up_log import Given
 from tests.polling import poll_until
 from tests.small_disk import small_disk
-from trackside.artifacts.blobs import blob_path
-from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.blobs.blobs import blob_path
+from trackside.artifacts.blobs.file_blobs import FileBlobs
+from trackside.artifacts.blobs.reading import checked_parts
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.opening import open_store
-from trackside.artifacts.reading import checked_parts
 from trackside.artifacts.settings import StoreSettings
-from trackside.artifacts.source_files import SourceFile
 from trackside.cli.app import call
 from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.kafka.kafka_topics import times_of

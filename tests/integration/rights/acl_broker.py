@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.polling import poll_until
-from trackside.embedded import kafka
+from trackside.embedded.kafka import kafka
 from trackside.embedded.ports import HOST, held_ports
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka.kafka_log import KafkaLog

@@ -4,7 +4,7 @@ import pytest
 
 from tests.stack import Servers
 from trackside.aggregates.search.messages import StartSearch
-from trackside.aggregates.search.space import Choice
+from trackside.aggregates.search.space.space import Choice
 from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.sdk import Client

@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from tests.integration.summaries.given import Rows, given_tables, reported
-from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
 from trackside.contracts.tasks.summaries import ReportedItem

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.integration.summaries.given import Rows, items, reported
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.errors import ArtifactMissing
-from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem
 from trackside.projections.summaries.errors import SummaryReadRefused

@@ -24,9 +24,9 @@ from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.scheduler.settings import SchedulerSettings
+from trackside.simulation.host.worker_state import Workload
 from trackside.simulation.services import dispatcher, scheduler
 from trackside.simulation.worker import SimulatedWorker
-from trackside.simulation.worker_state import Workload
 
 STREAM = "s"
 WORKERS = 2

@@ -30,8 +30,8 @@ from trackside.contracts.tasks.tasks import (
     TaskStatusChanged,
 )
 from trackside.telemetry import context
-from trackside.worker.attempts import held_forkservers
-from trackside.worker.forkserver_messages import PROTOCOL
+from trackside.worker.attempts.forkservers import held_forkservers
+from trackside.worker.messages.forkserver_messages import PROTOCOL
 
 
 def killed_while_it_waits(data_dir: Path, gate: Gate, **more: Any) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from tests.integration.worker.given import worker_with
 from tests.integration.worker.harness import Gate, WorkerHarness, scripted_settings
 from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded, Reservation
 from trackside.domain.tasks.retries import raised
-from trackside.worker.attempts.cgroups import Cgroups, cgroups_of
+from trackside.worker.attempts.memory.cgroups import Cgroups, cgroups_of
 
 MIB = 2**20
 CGROUP, WATCH = "cgroup", "watch"

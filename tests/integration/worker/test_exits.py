@@ -9,7 +9,7 @@ from tests.integration.worker.harness import WorkerHarness
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.tasks.summaries import OutputWritten
 from trackside.contracts.tasks.tasks import AttemptEnd
-from trackside.worker.child import at_exit
+from trackside.worker.child.process import at_exit
 
 TASK = """
 import atexit, os, sys, tempfile, time

@@ -10,8 +10,8 @@ import pytest
 
 from tests.integration.worker.harness import LIMIT_S, parent_of
 from tests.integration.worker.processes import wait_until_gone
-from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
-from trackside.worker.attempts.forkserver_connection import ForkserverGoneError, TaskProcess
+from trackside.worker.attempts.forkservers.forkserver_client import ForkserverClient, allowed_environment
+from trackside.worker.attempts.forkservers.forkserver_connection import ForkserverGoneError, TaskProcess
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from trackside.contracts.tasks.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.worker.attempts.cgroups import cgroups_of
+from trackside.worker.attempts.memory.cgroups import cgroups_of
 from trackside.worker.reporting.journal import JournalEntry
 
 MIB = 2**20

@@ -19,7 +19,7 @@ from trackside.contracts.tasks.tasks import (
     TaskReturned,
 )
 from trackside.worker.attempts.device_locks import kill_holders, try_lock
-from trackside.worker.child.orphans import kill_marked
+from trackside.worker.child.process.orphans import kill_marked
 
 
 async def test_a_killed_worker_leaves_no_task_behind_and_its_successor_says_lost(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from trackside.contracts.tasks.tasks import (
     TaskRefused,
     TaskStatusChanged,
 )
-from trackside.worker.assignment import Assignment
-from trackside.worker.process_messages import ProcessMessage, encode
+from trackside.worker.messages.assignment import Assignment
+from trackside.worker.messages.process_messages import ProcessMessage, encode
 
 pytestmark = SHARES
 worker = shared_worker(lambda folder: scripted_settings(folder / "worker"))

@@ -20,7 +20,7 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.summaries.event_files.values import Image
 from trackside.summaries.kinds.registry import KINDS
 from trackside.telemetry import metrics
-from trackside.worker.child.summary_spool import MAX_UNSTORED_FILES
+from trackside.worker.child.channel.summary_spool import MAX_UNSTORED_FILES
 
 LINES = r"""
 from pathlib import Path
@@ -90,7 +90,7 @@ async def test_a_program_reports_values_in_lines_and_bad_ones_are_refused(
 
 
 EQUAL = class_of("""
-from trackside.sdk.channel import ReportedSummary
+from trackside.sdk.in_task.channel import ReportedSummary
 def report(tag, step, data):
     trial.channel().summary(ReportedSummary("image", tag, step, 1, 0, {"width": 1}, data, "image/png"))
 for step in range(300):
@@ -135,7 +135,7 @@ POINTS, TEXTS, STEPS = 200_000, 2_000, 20
 FLOODS = f"""
 import time
 from trackside.sdk import Task, trial
-from trackside.sdk.channel import ReportedSummary
+from trackside.sdk.in_task.channel import ReportedSummary
 
 class Floods(Task):
     def train(self, device):

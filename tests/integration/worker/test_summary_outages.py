@@ -14,11 +14,11 @@ from tests.small_disk import small_disk
 from trackside.contracts.tasks.summaries import ReportedItem
 from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import store_outage
-from trackside.worker.child.summary_spool import MAX_UNSTORED_FILES
+from trackside.worker.child.channel.summary_spool import MAX_UNSTORED_FILES
 
 MIB = 2**20
 REPORTS = """
-from trackside.sdk.channel import ReportedSummary
+from trackside.sdk.in_task.channel import ReportedSummary
 given = trial.parameters()
 for step in range(given["count"]):
     data = f"{step:08d}".encode() * (given["bytes"] // 8)

@@ -21,11 +21,11 @@ from tests.unit.dispatcher import harness
 from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.domain.streams.stream import Stream
 from trackside.eventlog.memory import MemoryLog
-from trackside.sdk.publication import Accepted, Refused
+from trackside.sdk.connection.publication import Accepted, Refused
 from trackside.simulation.config import SimulationConfig
+from trackside.simulation.host.worker_state import TASK_TYPE
 from trackside.simulation.run import sweep
-from trackside.simulation.scenarios import StreamScenario
-from trackside.simulation.worker_state import TASK_TYPE
+from trackside.simulation.scenarios.scenarios import StreamScenario
 from trackside.verify.log import verify_topics
 
 STREAM = "seeds-1"

@@ -13,8 +13,8 @@ from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import StopSearch
 from trackside.cli.commands.submit import new_stream_id
 from trackside.domain.folding.aggregate import Aggregates, AggregateType
+from trackside.sdk.definitions.specs import parse_spec
 from trackside.sdk.errors import SpecError
-from trackside.sdk.specs import parse_spec
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES.types, ids=lambda aggregate: aggregate.kind)

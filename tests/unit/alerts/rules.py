@@ -10,7 +10,7 @@ import yaml
 
 from tests.house.source import ROOT
 from trackside.cli.commands import stack_process
-from trackside.telemetry.metric import Metric
+from trackside.telemetry.labels import Metric
 from trackside.telemetry.names import METRICS
 
 FOLDER = ROOT / "deploy" / "prometheus" / "rules"

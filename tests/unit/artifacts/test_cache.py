@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.cache import Cache, release_all
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
-from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.contracts.tasks.artifacts import ArtifactReference
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.stack import SEED_VARIABLE
 from trackside.artifacts import errors
-from trackside.artifacts.file_blobs import FileBlobs
-from trackside.artifacts.source_files import SourceFile
+from trackside.artifacts.blobs.file_blobs import FileBlobs
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.store import Store
 from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 

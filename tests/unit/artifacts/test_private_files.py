@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from trackside.artifacts.private_files import PrivateFileError, check_private, read_private
+from trackside.artifacts.blobs.private_files import PrivateFileError, check_private, read_private
 
 NOBODY = 65_534
 AS_NOBODY = f"""
 import os, sys
 from pathlib import Path
-from trackside.artifacts.private_files import read_private
+from trackside.artifacts.blobs.private_files import read_private
 os.setgroups([{NOBODY}])
 os.setuid({NOBODY})
 print(read_private(Path(sys.argv[1])))

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from trackside.artifacts.blobs.source_files import COPY_BYTES, SourceFile, open_source
 from trackside.artifacts.errors import ArtifactChanged
-from trackside.artifacts.source_files import COPY_BYTES, SourceFile, open_source
 
 
 class GrowingTheSource(io.FileIO):

@@ -10,7 +10,7 @@ from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.documents import files
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import SearchSpec, StartSearch
-from trackside.aggregates.search.space import Choice
+from trackside.aggregates.search.space.space import Choice
 from trackside.aggregates.search.state import Search, Trial
 from trackside.aggregates.search.view import best_line
 from trackside.cli.app import COMMANDS, call

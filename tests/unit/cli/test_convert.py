@@ -10,8 +10,8 @@ from trackside.aggregates.model.messages import RegisterModel
 from trackside.aggregates.rounds.messages import CreateIncrementalJob
 from trackside.cli.app import call
 from trackside.cli.commands.convert import as_yaml
-from trackside.sdk.specs import read_spec_file
-from trackside.sdk.yaml_core import read_yaml
+from trackside.sdk.definitions.specs import read_spec_file
+from trackside.sdk.definitions.yaml_core import read_yaml
 from trackside.worker.catalogue.task_catalogue import read_catalogue
 
 FILES = ["catalogue.yaml", "first.model.yaml", "live.model.yaml", "parts.dataset.yaml", "sorter.job.yaml"]

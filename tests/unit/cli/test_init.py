@@ -5,7 +5,7 @@ import pytest
 from trackside.aggregates.search.messages import StartSearch
 from trackside.cli.app import call
 from trackside.cli.commands.init import FILES
-from trackside.sdk.specs import read_spec
+from trackside.sdk.definitions.specs import read_spec
 
 
 def test_the_files_of_a_search_are_written_into_a_folder_or_here_and_the_next_commands_are_printed(

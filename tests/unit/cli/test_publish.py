@@ -5,7 +5,7 @@ import pytest
 from trackside.cli.commands.publish import PublishResult, as_object, as_row, exit_code, parse_commands, why
 from trackside.cli.runtime.failures import BadUsage
 from trackside.contracts.envelope.refusals import Problem
-from trackside.sdk.publication import Accepted, PublishedCommand, Refused
+from trackside.sdk.connection.publication import Accepted, PublishedCommand, Refused
 
 PUBLISHED = PublishedCommand("trackside.commands", 2, 17, "c1", "s1")
 REFUSED = Refused("c1", 5, "unknown_tuner", "$.tuner.name", "no tuner 'tpee'")

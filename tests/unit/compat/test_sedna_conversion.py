@@ -17,7 +17,7 @@ from tests.unit.compat.sedna_documents import (
 from trackside.aggregates.dataset.messages import RegisterDataset
 from trackside.aggregates.model.messages import RegisterModel
 from trackside.aggregates.rounds.messages import CreateIncrementalJob
-from trackside.aggregates.rounds.triggers import Known, holds
+from trackside.aggregates.rounds.stages.triggers import Known, holds
 from trackside.compat.sedna.conversion import SednaConversion, convert
 from trackside.compat.sedna.documents import UnreadableError
 from trackside.contracts.envelope.message import Command
@@ -191,7 +191,7 @@ def test_documents_of_another_namespace_have_it_in_their_ids_and_may_be_a_list()
 
 
 def _objects(*texts: str) -> list[Any]:
-    from trackside.sdk.yaml_core import read_yaml
+    from trackside.sdk.definitions.yaml_core import read_yaml
 
     return [read_yaml(part.encode()).value for text in texts for part in text.split("---\n")]
 

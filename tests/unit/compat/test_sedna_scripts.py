@@ -23,7 +23,7 @@ from trackside.compat.sedna import (
 )
 from trackside.compat.sedna.learning import plain_metrics
 from trackside.sdk import trial
-from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.in_task.channel import ScreenChannel
 
 ROUND = {"number": 3, "stage": "train", "lines": 200, "job": "sorter"}
 SEED = 20

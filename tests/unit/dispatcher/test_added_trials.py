@@ -11,11 +11,11 @@ from tests.unit.dispatcher.tuner_histories import SPACE as NESTED
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import messages
-from trackside.aggregates.search.axes import axes_of, parameters_faults
-from trackside.aggregates.search.failure_policies import TunerFailure
-from trackside.aggregates.search.start import start
-from trackside.aggregates.search.suggestions import suggestion
-from trackside.aggregates.search.update import change
+from trackside.aggregates.search.commands.start import start
+from trackside.aggregates.search.commands.update import change
+from trackside.aggregates.search.space.axes import axes_of, parameters_faults
+from trackside.aggregates.search.space.failure_policies import TunerFailure
+from trackside.aggregates.search.trials.suggestions import suggestion
 from trackside.contracts.envelope.refusals import Problem
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits

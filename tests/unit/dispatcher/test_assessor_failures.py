@@ -11,10 +11,10 @@ from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.test_tuner_failures import LATE, Scripted
 from tests.unit.domain.given import APPLIED, DUPLICATE, OVERTAKEN, Told, report, search_running, task_active
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import advice
-from trackside.aggregates.search.advice_messages import FAILURES_MAX, AssessmentFailed
-from trackside.aggregates.search.failure_policies import AssessorFailure
+from trackside.aggregates.search.advice import advice
+from trackside.aggregates.search.advice.advice_messages import FAILURES_MAX, AssessmentFailed
 from trackside.aggregates.search.messages import Assessor, SearchFailed, TrialEnded
+from trackside.aggregates.search.space.failure_policies import AssessorFailure
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
 from trackside.dispatcher.advice.assessments import AssessmentLoop

@@ -13,12 +13,13 @@ import pytest
 from tests.unit.dispatcher.harness import LocalAdvisor
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import messages, suggestions
-from trackside.aggregates.search import update as changes
-from trackside.aggregates.search.axes import axes_of
-from trackside.aggregates.search.promoting_options import PROMOTING
-from trackside.aggregates.search.promotion import Start
+from trackside.aggregates.search import messages
+from trackside.aggregates.search.commands import update as changes
+from trackside.aggregates.search.space.axes import axes_of
+from trackside.aggregates.search.space.promoting_options import PROMOTING
 from trackside.aggregates.search.state import Search
+from trackside.aggregates.search.trials import suggestions
+from trackside.aggregates.search.trials.promotion import Start
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_client import TunerClient

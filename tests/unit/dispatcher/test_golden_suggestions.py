@@ -10,8 +10,8 @@ import pytest
 from numpy.random import RandomState
 
 from tests.golden_suggestions import CASES, FOLDER, TRIALS, committed, differences, suggestions
-from trackside.aggregates.search.builtin_tuners import TUNERS
-from trackside.aggregates.search.start import default_seed
+from trackside.aggregates.search.commands.start import default_seed
+from trackside.aggregates.search.space.builtin_tuners import TUNERS
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 

@@ -20,7 +20,7 @@ from tests.unit.dispatcher.tuner_histories import (
     rebuilt,
     run_search,
 )
-from trackside.aggregates.search.axes import quantized
+from trackside.aggregates.search.space.axes import quantized
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 

@@ -13,9 +13,9 @@ from tests.unit.aggregates.given import react
 from tests.unit.dispatcher.test_determinism import OPTIONS, Dispatcher, change
 from tests.unit.domain.given import Told, assigned, begun, ended, preemption, report, search_running, token
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
 from trackside.aggregates.search.messages import PauseSearch, ResumeSearch, TrialStatus
-from trackside.aggregates.search.promotion import Start
+from trackside.aggregates.search.trials import suggestions
+from trackside.aggregates.search.trials.promotion import Start
 from trackside.contracts.tasks.artifacts import ArtifactSaved, TaskResumed
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.folding.streams import Streams

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from tests.unit.domain.given import search_running
-from trackside.aggregates.search.advice_messages import AnswerSuggestion, SuggestionRequested
-from trackside.aggregates.search.builtin_assessors import check_assessor
+from trackside.aggregates.search.advice.advice_messages import AnswerSuggestion, SuggestionRequested
 from trackside.aggregates.search.examples import EXAMPLES
 from trackside.aggregates.search.messages import Assessor
+from trackside.aggregates.search.space.builtin_assessors import check_assessor
 from trackside.aggregates.search.state import FeedRow, Search
-from trackside.aggregates.search.verdicts import last_report_of, still_counts
+from trackside.aggregates.search.trials.verdicts import last_report_of, still_counts
 from trackside.contracts.envelope.topics import Topics, partition_of
 from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
 from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of

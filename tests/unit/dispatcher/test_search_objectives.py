@@ -8,10 +8,10 @@ import pytest
 from tests.unit.dispatcher.test_optuna_tuner import GENETIC, SAMPLERS, alone, draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, HistoryItem, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
+from trackside.aggregates.search.commands.start import objective_problems
 from trackside.aggregates.search.messages import StartSearch, TrialEnded, TrialStatus
-from trackside.aggregates.search.start import objective_problems
 from trackside.aggregates.search.state import Trial
-from trackside.aggregates.search.trial_results import trial_ended
+from trackside.aggregates.search.trials.trial_results import trial_ended
 from trackside.contracts.envelope.refusals import Problem
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_history import ended_item

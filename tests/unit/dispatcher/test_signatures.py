@@ -28,8 +28,8 @@ from trackside.dispatcher.intake.signatures import (
 )
 from trackside.domain.folding.streams import Streams
 from trackside.eventlog.log import Entry, Outgoing, RecordHeaders
-from trackside.sdk.publication import command_record
-from trackside.sdk.signing import BadKeyError, Signer, read_signer
+from trackside.sdk.connection.publication import command_record
+from trackside.sdk.connection.signing import BadKeyError, Signer, read_signer
 
 TOPIC = Topics().commands.name
 PRIVATE = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

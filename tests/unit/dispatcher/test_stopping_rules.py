@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.optuna_pruners import pruned
-from trackside.aggregates.search.builtin_assessors import ASSESSORS, check_assessor
 from trackside.aggregates.search.messages import Direction
+from trackside.aggregates.search.space.builtin_assessors import ASSESSORS, check_assessor
 from trackside.aggregates.search.state import FeedRow
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.stopping_rules import percentile_of

@@ -9,14 +9,15 @@ import pytest
 
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import messages, suggestions
-from trackside.aggregates.search.advice_messages import (
+from trackside.aggregates.search import messages
+from trackside.aggregates.search.advice.advice_messages import (
     MESSAGE_MAX,
     TRACEBACK_MAX,
     SuggestionDeferred,
     SuggestionFailed,
 )
-from trackside.aggregates.search.failure_policies import TunerFailure
+from trackside.aggregates.search.space.failure_policies import TunerFailure
+from trackside.aggregates.search.trials import suggestions
 from trackside.contracts.envelope.message import Event
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorTimeout

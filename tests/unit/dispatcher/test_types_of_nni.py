@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.commands import command_of
-from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.messages import StartSearch
+from trackside.aggregates.search.space.builtin_tuners import check_tuner
 from trackside.contracts.envelope.refusals import Problem
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 

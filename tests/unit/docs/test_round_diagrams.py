@@ -11,7 +11,7 @@ from tests.unit.aggregates.rounds.test_random_jobs import live_through
 from tests.unit.docs.test_state_diagrams import START, Transition, drawn
 from tests.unit.domain.given import adopted, assigned, ended
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.rounds.deploy_messages import (
+from trackside.aggregates.rounds.job.deploy_messages import (
     ModelUpdateConfirmed,
     ModelUpdateFailed,
     ModelUpdatePublished,

@@ -3,11 +3,11 @@ import re
 import pytest
 
 from tests.unit.docs.pages import page, rows_below
-from trackside.aggregates.search.builtin_assessors import ASSESSORS
-from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.messages import StartSearch
-from trackside.aggregates.search.space import NNI_FIELDS, TYPES
-from trackside.sdk.specs import parse_spec
+from trackside.aggregates.search.space.builtin_assessors import ASSESSORS
+from trackside.aggregates.search.space.builtin_tuners import TUNERS, check_tuner
+from trackside.aggregates.search.space.space import NNI_FIELDS, TYPES
+from trackside.sdk.definitions.specs import parse_spec
 
 PAGES = ("searches.md", "search-spaces.md", "tuners.md", "assessors.md")
 TEXT = "\n".join(map(page, PAGES))

@@ -13,7 +13,7 @@ from tests.unit.docs.pages import rows as table_below
 from trackside.aggregates import documents
 from trackside.aggregates.dataset.messages import DatasetSpec
 from trackside.aggregates.rounds.aggregate import RoundsType
-from trackside.aggregates.rounds.job_spec import (
+from trackside.aggregates.rounds.job.job_spec import (
     DeploySpec,
     EvalSpec,
     JobDataset,

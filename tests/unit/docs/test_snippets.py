@@ -7,7 +7,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from trackside.sdk import trial
-from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.in_task.channel import ScreenChannel
 
 pytestmark = pytest.mark.thorough
 

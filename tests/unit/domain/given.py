@@ -13,7 +13,7 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.space.space import Uniform
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.envelope.message import Envelope, Event, Message, Record
 from trackside.contracts.envelope.parts import Part, number_of

@@ -5,9 +5,13 @@ from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
 from trackside.aggregates.search import messages
-from trackside.aggregates.search.advice import is_deadlocked
-from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.advice.advice import is_deadlocked
+from trackside.aggregates.search.advice.advice_messages import (
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
+from trackside.aggregates.search.space.space import Uniform
 from trackside.aggregates.search.state import Search
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.streams.labels import StreamAnnotated

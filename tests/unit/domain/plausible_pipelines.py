@@ -4,7 +4,7 @@ from random import Random
 
 from tests.unit.domain.given_pipelines import asked, defined, numbered, run_over
 from trackside.aggregates.pipeline.messages import PipelineRetired, PipelineStatus, RunCancelled, run_id
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     ScheduleArmed,
     ScheduleCreated,
     ScheduleDeleted,

@@ -20,11 +20,11 @@ from tests.unit.domain.plausible_parking import ParkingChance
 from trackside.aggregates.batch import evolve as batch
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import advice as search_advice
-from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
+from trackside.aggregates.search.advice import advice as search_advice
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
+from trackside.aggregates.search.trials import changes as search_changes
 from trackside.domain.folding import fold
 from trackside.domain.folding.streams import Streams, dump, load, pack
 from trackside.domain.outcome import Outcome

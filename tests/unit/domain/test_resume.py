@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor
-from trackside.aggregates.search.suggestions import suggestion
+from trackside.aggregates.search.trials.suggestions import suggestion
 from trackside.contracts.tasks.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
 from trackside.contracts.tasks.resources import KeepCheckpoints
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskSubmitted

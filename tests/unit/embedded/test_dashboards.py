@@ -13,10 +13,10 @@ from trackside.embedded.dashboards import provisioning
 from trackside.embedded.dashboards.programs import find_grafana, find_prometheus
 from trackside.embedded.dashboards.provisioning import DashboardAddresses, data_sources, shipped
 from trackside.embedded.dashboards.servers import mount_commands
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError
 from trackside.embedded.postgres.reader import reader_dsn
 from trackside.embedded.postgres.shown_dsn import without_password
+from trackside.embedded.settings import DashboardSettings
 
 AWKWARD = "p$HOME$$ä'/@:#"
 PROVISIONED = ROOT / "deploy" / "grafana" / "provisioning"

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.embedded import jars, kafka
 from trackside.embedded.checks import is_responding
 from trackside.embedded.errors import StackError, StackRunning
 from trackside.embedded.folder import Plan, is_locked, locked, read_plan, write_plan
 from trackside.embedded.installation import identify
-from trackside.embedded.jars import Jar
+from trackside.embedded.kafka import jars, kafka
+from trackside.embedded.kafka.jars import Jar
 from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports, held_ports, is_free
 from trackside.embedded.postgres.account import Account, can_enter
 from trackside.embedded.postgres.server import clear_stale_pid
 from trackside.embedded.processes import Check, ProcessSpec, open_log
-from trackside.embedded.service_logs import ROTATED_BYTES, rotate_logs
-from trackside.embedded.supervised import LATE_AFTER_S, SupervisedProcess, next_backoff
-from trackside.embedded.supervisor import Supervisor
+from trackside.embedded.supervision.service_logs import ROTATED_BYTES, rotate_logs
+from trackside.embedded.supervision.supervised import LATE_AFTER_S, SupervisedProcess, next_backoff
+from trackside.embedded.supervision.supervisor import Supervisor
 
 
 @pytest.mark.thorough
@@ -56,7 +56,7 @@ def test_what_waits_to_be_started_again_is_due_once_a_server_is_back(
         each.wait_longer(each.started)
         assert each.due > each.started + 4
     kafka.status.state = "starting"
-    monkeypatch.setattr("trackside.embedded.supervisor.is_responding", lambda *_, **__: True)
+    monkeypatch.setattr("trackside.embedded.supervision.supervisor.is_responding", lambda *_, **__: True)
     supervisor._check()
     assert kafka.status.state == "ready"
     assert [(each.due, each.backoff_s) for each in services] == [(0.0, 0.0)] * 2
@@ -68,7 +68,7 @@ def test_a_service_that_folds_the_log_for_long_keeps_no_other_from_beginning(
     spec = ProcessSpec("indexer", ["x"], str(tmp_path / "x"), check="http", health_port=1)
     each, now_s = SupervisedProcess(spec), time.monotonic()
     answers = {"ready": False, "behind": 7}
-    monkeypatch.setattr("trackside.embedded.supervised.json_answer", lambda *_: answers)
+    monkeypatch.setattr("trackside.embedded.supervision.supervised.json_answer", lambda *_: answers)
     each.look_late(now_s)
     assert (each.status.behind, each.has_begun) == (7, False)
     each.late_since_s = now_s - LATE_AFTER_S

@@ -9,7 +9,7 @@ import pytest
 
 from trackside.embedded.processes import processor_times_s
 from trackside.embedded.service_health import LONGEST_LOOK_S, REQUEST, STUCK_S, HealthWatch
-from trackside.telemetry.process_ends import how_ended
+from trackside.telemetry.process_start import how_ended
 
 
 @pytest.fixture

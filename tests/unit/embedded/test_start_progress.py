@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from trackside.embedded import readiness
 from trackside.embedded.folder import ProcessStatus, StackStatus, locked, write_status
-from trackside.embedded.start_progress import LONGEST_TIMES, StartProgress, active_seconds
+from trackside.embedded.supervision import readiness
+from trackside.embedded.supervision.start_progress import LONGEST_TIMES, StartProgress, active_seconds
 
 LIMIT_S = 60.0
 SPINS = "while True: pass"

@@ -8,7 +8,7 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from trackside.contracts.envelope.topics import Topics
-from trackside.embedded.certificates import issue, new_authority
+from trackside.embedded.kafka.certificates import issue, new_authority
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka.kafka_security import TokenCommand, TokenCommandError, client_options
 from trackside.eventlog.settings.kafka_settings import KafkaSettings, kafka_settings

@@ -11,7 +11,7 @@ import pytest
 from trackside.incremental.copying import CopyModel
 from trackside.incremental.model_config import MODELS_KEPT
 from trackside.sdk import trial
-from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.in_task.channel import ScreenChannel
 
 
 def copy_model(

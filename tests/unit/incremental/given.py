@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from trackside.aggregates.dataset.messages import DatasetEnd, DatasetFormat
-from trackside.incremental.datasets import open_dataset
-from trackside.incremental.drift_window import DriftWindow
-from trackside.incremental.growth import DatasetGrowth
 from trackside.incremental.outputs import OutputError
+from trackside.incremental.watching.datasets import open_dataset
+from trackside.incremental.watching.drift_window import DriftWindow
+from trackside.incremental.watching.growth import DatasetGrowth
 
 
 @dataclass

@@ -13,9 +13,9 @@ from tests.unit.incremental.given import WatchedFile
 from trackside.aggregates.dataset.messages import DatasetFormat, DriftSpec
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.fleet import plugins
-from trackside.incremental import drift
-from trackside.incremental.drift import DriftColumns, detectors, find_detector, measure_drift
-from trackside.incremental.drift_window import DriftWindow, numbers_of_sample
+from trackside.incremental.watching import drift
+from trackside.incremental.watching.drift import DriftColumns, detectors, find_detector, measure_drift
+from trackside.incremental.watching.drift_window import DriftWindow, numbers_of_sample
 
 NAN = math.nan
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.unit.incremental.given import WatchedFile, end_of
 from trackside.aggregates.dataset.messages import MAX_LINE_BYTES, DatasetFormat, DriftSpec
-from trackside.incremental import datasets
-from trackside.incremental import growth as growth_module
-from trackside.incremental.drift_window import DriftWindow
-from trackside.incremental.growth import CHECK_S
-from trackside.incremental.lines import TAIL_BYTES, DatasetError, LineScan
+from trackside.incremental.watching import datasets
+from trackside.incremental.watching import growth as growth_module
+from trackside.incremental.watching.drift_window import DriftWindow
+from trackside.incremental.watching.growth import CHECK_S
+from trackside.incremental.watching.lines import TAIL_BYTES, DatasetError, LineScan
 
 LINES = st.binary(max_size=12).map(lambda octets: octets.replace(b"\n", b""))
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy
 import pytest
 
-from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS
+from trackside.aggregates.rounds.job.miner_names import BUILT_IN_MINERS
 from trackside.contracts.fleet import plugins
-from trackside.incremental import hard_examples, miners
-from trackside.incremental.miners import find_miner
-from trackside.incremental.serving_messages import AppendTarget
-from trackside.sdk.saving import SaveError
+from trackside.incremental.serving import hard_examples, miners
+from trackside.incremental.serving.miners import find_miner
+from trackside.incremental.serving.serving_messages import AppendTarget
+from trackside.sdk.in_task.saving import SaveError
 
 
 class Saved:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from trackside.incremental.http_front import FrontLimits, HttpAnswer, HttpFront, HttpProblem
+from trackside.incremental.serving.http_front import FrontLimits, HttpAnswer, HttpFront, HttpProblem
 
 
 def predict(inputs: Any) -> HttpAnswer:

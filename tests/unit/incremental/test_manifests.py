@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.incremental.given import end_of
-from trackside.aggregates.rounds.split import SplitRule
-from trackside.incremental.datasets import open_dataset
-from trackside.incremental.lines import DatasetError
+from trackside.aggregates.rounds.job.split import SplitRule
 from trackside.incremental.manifests import ManifestParameters, ManifestRequest, numbers_of
+from trackside.incremental.watching.datasets import open_dataset
+from trackside.incremental.watching.lines import DatasetError
 
 ALL = [{"begin": 0, "share": "1", "carry": "0"}]
 TEN = b"".join(b"%d\n" % number for number in range(10))

@@ -16,7 +16,7 @@ from tests.polling import poll_until_sync
 from tests.rights import obeying_rights
 from tests.small_disk import small_disk
 from tests.unit.incremental.given import refused
-from trackside.artifacts.credentials import Credential
+from trackside.artifacts.blobs.credentials import Credential
 from trackside.incremental.outputs import OutputError, named_credential, write_output
 
 WRITER = """

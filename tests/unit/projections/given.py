@@ -13,7 +13,7 @@ from tests.unit.projections.given_batches import eventful_batch, stopped_batch, 
 from tests.unit.projections.given_services import served_batch
 from tests.unit.projections.published_commands import with_publication
 from trackside.aggregates.search import messages
-from trackside.aggregates.search.space import Space
+from trackside.aggregates.search.space.space import Space
 from trackside.contracts.envelope.ids import trial_task_id
 from trackside.contracts.envelope.message import Event, Message
 from trackside.contracts.envelope.parts import Part

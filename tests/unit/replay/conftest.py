@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.replay.given import ELSEWHERE, Clock, small_log
-from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.eventlog.memory import MemoryLog
 

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.domain.given import STREAM, Told, task_active
 from tests.unit.domain.test_saved_artifacts import saved
 from tests.unit.replay.given import ELSEWHERE, TOPICS, blob_of, log_of, of
-from trackside.artifacts.blobs import blob_path
+from trackside.artifacts.blobs.blobs import blob_path
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing, StoreMissing
-from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.contracts.tasks.artifacts import ArtifactReference, ArtifactsForgotten
 from trackside.eventlog.memory import MemoryLog

@@ -33,7 +33,7 @@ from trackside.replay.history.state_cache import StateCache
 from trackside.replay.transfer.export import write_export
 from trackside.replay.transfer.import_stream import import_file
 from trackside.sdk.async_client import AsyncClient
-from trackside.sdk.records import not_forged
+from trackside.sdk.connection.records import not_forged
 from trackside.verify.log import verify_topics
 
 NAMES = ("one", "two", "tasks", "halted", "going", "serving", "open", "w2")

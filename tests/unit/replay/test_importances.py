@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trackside.aggregates.search.messages import SearchSpec, TrialStatus
-from trackside.aggregates.search.space import Choice, Space
+from trackside.aggregates.search.space.space import Choice, Space
 from trackside.aggregates.search.state import Search, Trial
 from trackside.replay.derive.importances import (
     EqualValuesError,

@@ -3,7 +3,7 @@ import pytest
 from tests.unit.aggregates.run.given import step
 from tests.unit.domain.given import STREAM
 from tests.unit.replay.recorded_runs import ONE, RecordedRun, finished_chain, recorded
-from trackside.aggregates.run.critical_path import critical_path
+from trackside.aggregates.run.steps.critical_path import critical_path
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 from trackside.domain.pipelines.definition import PipelineSpec

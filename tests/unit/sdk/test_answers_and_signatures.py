@@ -17,8 +17,8 @@ from trackside.eventlog.keys.key_folder import KeyFolder
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk import Client
+from trackside.sdk.connection.publication import Accepted, PublishedCommand
 from trackside.sdk.errors import UnansweredError
-from trackside.sdk.publication import Accepted, PublishedCommand
 
 TOPICS = Topics()
 
@@ -103,7 +103,7 @@ async def test_a_copy_of_a_signed_answer_is_none_to_another_command(secure: Secu
 async def test_keys_that_change_while_a_client_waits_are_known_to_it(
     secure: SecureLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trackside.sdk.answer_keys.DOUBTED_AGAIN_S", 0.0)
+    monkeypatch.setattr("trackside.sdk.connection.answer_keys.DOUBTED_AGAIN_S", 0.0)
     old, new = secure.dispatcher, new_signer()
     sent = await secure.client.publish(Ping(), "s1", "c1")
     await secure.write([accepted(sent)], "s1", old)
@@ -114,7 +114,7 @@ async def test_keys_that_change_while_a_client_waits_are_known_to_it(
     await secure.write([accepted(sent)], "s1", new)
     assert isinstance(await secure.client.answer(sent, 60), Accepted)
     await change_keys(secure.memory, TOPICS, secure.folder.signer("setup"), KeyChanges(revoked=[old.key_id]))
-    monkeypatch.setattr("trackside.sdk.answer_keys.READ_AGAIN_S", 0.0)
+    monkeypatch.setattr("trackside.sdk.connection.answer_keys.READ_AGAIN_S", 0.0)
     sent = await secure.client.publish(Ping(), "s1", "c3")
     await secure.write([accepted(sent)], "s1", old)
     with pytest.raises(UnansweredError, match="revoked_key"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sdk.test_training import torch
-from trackside.sdk.checkpoints import LastCheckpoint, encode_state
+from trackside.sdk.in_task.checkpoints import LastCheckpoint, encode_state
 
 pytestmark = pytest.mark.thorough
 

@@ -13,7 +13,7 @@ from tests.unit.domain.test_forgetting import ended_search, forget
 from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import messages
-from trackside.aggregates.search.space import Choice, Space
+from trackside.aggregates.search.space.space import Choice, Space
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.envelope.message import Message, Record
 from trackside.contracts.envelope.topics import Topics, partition_of
@@ -26,8 +26,8 @@ from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk import Client, Pipeline, errors
-from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answer_in
-from trackside.sdk.records import answered_by, check_readable
+from trackside.sdk.connection.publication import Accepted, PublishedCommand, Refused, answer_in
+from trackside.sdk.connection.records import answered_by, check_readable
 
 TOPICS = Topics()
 DISPATCHER, OTHER = RecordWriter("dispatcher", "1"), RecordWriter("worker", "1")

@@ -8,15 +8,15 @@ import pytest
 
 from tests.commands import command_of
 from trackside.aggregates.batch.messages import SubmitTasks
-from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.messages import StartSearch
-from trackside.aggregates.search.space import LogUniform
+from trackside.aggregates.search.space.builtin_tuners import check_tuner
+from trackside.aggregates.search.space.space import LogUniform
 from trackside.contracts.envelope.nni_names import NNI_NAMES
 from trackside.contracts.envelope.refusals import Problem
 from trackside.contracts.tasks.resources import Retry
+from trackside.sdk.definitions.specs import parse_spec, read_spec, read_spec_file
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.search import Search
-from trackside.sdk.specs import parse_spec, read_spec, read_spec_file
 
 Wanted = TypeVar("Wanted")
 EXAMPLE = Path(__file__).parents[3] / "deploy/examples/digits/search.yaml"

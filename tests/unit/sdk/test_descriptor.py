@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.small_disk import small_disk
-from trackside.sdk.channel import ReportedSummary, ScreenChannel
-from trackside.sdk.descriptor import DescriptorChannel, channel_of
+from trackside.sdk.in_task.channel import ReportedSummary, ScreenChannel
+from trackside.sdk.in_task.descriptor import DescriptorChannel, channel_of
 
 
 def test_words_go_through_the_descriptor_line_by_line(tmp_path: Path) -> None:

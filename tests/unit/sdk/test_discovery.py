@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import trackside.sdk
-from trackside.sdk import ClientError, NotOverError, RefusedError, Search, Task, discovery, errors
+from trackside.sdk import ClientError, NotOverError, RefusedError, Search, Task, errors
+from trackside.sdk.connection.signing import read_signer
+from trackside.sdk.definitions import discovery
 from trackside.sdk.errors import SpecError
-from trackside.sdk.signing import read_signer
 
 
 class Parabola(Task):

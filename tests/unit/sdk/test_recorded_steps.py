@@ -27,10 +27,10 @@ from trackside.domain.pipelines.definition import StepSpec, needs_of
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk import Client
+from trackside.sdk.definitions.recorded_steps import WantedTask, resolve_steps, wanted_task
+from trackside.sdk.definitions.specs import parse_spec, read_spec_file
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.pipelines import start_command
-from trackside.sdk.recorded_steps import WantedTask, resolve_steps, wanted_task
-from trackside.sdk.specs import parse_spec, read_spec_file
 
 TOPICS = Topics()
 DATA = ArtifactReference(uri="store:sha256/" + "a" * 64, sha256="a" * 64, size_bytes=7)

@@ -9,11 +9,11 @@ from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.search.messages import StartSearch
 from trackside.contracts.envelope.refusals import Problem
 from trackside.contracts.tasks.artifacts import ArtifactReference
+from trackside.sdk.connection.model_versions import WantedArtifact
+from trackside.sdk.definitions.instruct import whole_task_id
+from trackside.sdk.definitions.references import WantedModelVersion, version_number, wanted_reference
+from trackside.sdk.definitions.specs import read_spec_file
 from trackside.sdk.errors import SpecError, UnsendableError
-from trackside.sdk.instruct import whole_task_id
-from trackside.sdk.model_versions import WantedArtifact
-from trackside.sdk.references import WantedModelVersion, version_number, wanted_reference
-from trackside.sdk.specs import read_spec_file
 
 WHOLE = ArtifactReference(uri="store:sha256/" + "a" * 64, sha256="a" * 64, size_bytes=7)
 OTHER = ArtifactReference(uri="store:sha256/" + "b" * 64, sha256="b" * 64, size_bytes=9, source="s/t/n@2")

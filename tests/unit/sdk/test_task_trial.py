@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from trackside.sdk import FetchError, Task, trial
-from trackside.sdk.channel import ScreenChannel
-from trackside.worker.child import worker_channel
-from trackside.worker.child.worker_channel import WorkerChannel
+from trackside.sdk.in_task.channel import ScreenChannel
+from trackside.worker.child.channel import worker_channel
+from trackside.worker.child.channel.worker_channel import WorkerChannel
 
 
 class FakeWorker:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trackside.sdk import trial
-from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.in_task.channel import ScreenChannel
 from trackside.sdk.training import Training
 
 pytestmark = pytest.mark.thorough

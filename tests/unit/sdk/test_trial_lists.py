@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from trackside.aggregates.search.messages import SearchSpec, TrialStatus
 from trackside.aggregates.search.state import Search, Trial
 from trackside.domain.streams.stream import Stream
+from trackside.sdk.definitions.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json
 from trackside.sdk.errors import SpecError, UnsendableError
-from trackside.sdk.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json
 
 SCALARS = (
     st.none()

@@ -12,8 +12,8 @@ from trackside.domain.proposal import parse_cause
 from trackside.domain.streams.stream import Stream
 from trackside.eventlog.keys.decode import decode
 from trackside.simulation.config import SimulationConfig, without_faults
+from trackside.simulation.host.worker_state import Workload
 from trackside.simulation.run import Simulation, _SupervisedProcess
-from trackside.simulation.worker_state import Workload
 
 KILLS = 8
 """How often a worker is killed, if the stream takes that long."""

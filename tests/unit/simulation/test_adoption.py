@@ -11,8 +11,8 @@ from trackside.domain.outcome import Outcome
 from trackside.eventlog.keys.decode import decode
 from trackside.simulation import recovery
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.running_scenarios import SCENARIO_TYPES, AskingScenario
-from trackside.simulation.scenarios import StreamScenario
+from trackside.simulation.scenarios.running_scenarios import SCENARIO_TYPES, AskingScenario
+from trackside.simulation.scenarios.scenarios import StreamScenario
 
 pytestmark = [pytest.mark.usefixtures("quiet_services"), pytest.mark.thorough]
 

@@ -30,9 +30,9 @@ from trackside.domain.streams.stream import Stream
 from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig
+from trackside.simulation.host.worker_state import TASK_TYPE
 from trackside.simulation.run import Simulation
-from trackside.simulation.scenarios import STREAM, StreamScenario
-from trackside.simulation.worker_state import TASK_TYPE
+from trackside.simulation.scenarios.scenarios import STREAM, StreamScenario
 
 pytestmark = [pytest.mark.usefixtures("quiet_services"), pytest.mark.thorough]
 

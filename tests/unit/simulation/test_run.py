@@ -8,13 +8,17 @@ import pytest
 
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.tasks.resources import RetryPolicy
-from trackside.simulation import scenarios
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
-from trackside.simulation.pipeline_scenario import PipelineScenario
-from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.run import simulate, sweep
-from trackside.simulation.running_scenarios import AskingScenario, ServicesScenario, TrainingScenario
-from trackside.simulation.scenarios import BatchScenario, SearchScenario
+from trackside.simulation.scenarios import scenarios
+from trackside.simulation.scenarios.pipeline_scenario import PipelineScenario
+from trackside.simulation.scenarios.rounds_scenario import RoundsScenario
+from trackside.simulation.scenarios.running_scenarios import (
+    AskingScenario,
+    ServicesScenario,
+    TrainingScenario,
+)
+from trackside.simulation.scenarios.scenarios import BatchScenario, SearchScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 
@@ -25,9 +29,9 @@ DIGESTS = """
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.tasks.resources import RetryPolicy
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.rounds_scenario import RoundsScenario
+from trackside.simulation.scenarios.rounds_scenario import RoundsScenario
 from trackside.simulation.run import Simulation
-from trackside.simulation.scenarios import SearchScenario
+from trackside.simulation.scenarios.scenarios import SearchScenario
 from trackside.telemetry.logs import configure_logs
 
 configure_logs(json_logs=False, level="critical")

@@ -6,9 +6,9 @@ from typing import Any
 from trackside.aggregates.search.messages import StartSearch
 from trackside.dispatcher.advice.advisor_process import AdviceFailed
 from trackside.dispatcher.tuners.tuner import TunerWaits
-from trackside.simulation.scenarios import SearchScenario
+from trackside.simulation.host.worker_state import TRAINING_TYPE
+from trackside.simulation.scenarios.scenarios import SearchScenario
 from trackside.simulation.services import SimulatedAdvisor
-from trackside.simulation.worker_state import TRAINING_TYPE
 
 
 class TroubledAdvisor(SimulatedAdvisor):

@@ -21,13 +21,17 @@ from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.simulation.config import SimulationConfig, without_faults
-from trackside.simulation.incremental_tasks import TASKS, SimulatedWatcher
-from trackside.simulation.pipeline_scenario import PipelineScenario
-from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.run import SETTLE_S, Simulation
-from trackside.simulation.running_scenarios import AskingScenario, ServicesScenario, TrainingScenario
-from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
+from trackside.simulation.scenarios.pipeline_scenario import PipelineScenario
+from trackside.simulation.scenarios.rounds_scenario import RoundsScenario
+from trackside.simulation.scenarios.running_scenarios import (
+    AskingScenario,
+    ServicesScenario,
+    TrainingScenario,
+)
+from trackside.simulation.scenarios.scenarios import BatchScenario, SearchScenario, StreamScenario
 from trackside.simulation.services import SimulatedAdvisor
+from trackside.simulation.tasks.incremental_tasks import TASKS, SimulatedWatcher
 from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.verifier import Fold
 

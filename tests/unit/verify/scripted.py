@@ -11,7 +11,7 @@ from trackside.aggregates.dataset import messages as datasets
 from trackside.aggregates.dataset.messages import WATCH
 from trackside.aggregates.model import messages as models
 from trackside.aggregates.pipeline import messages as pipelines
-from trackside.aggregates.pipeline import schedule_messages as schedules
+from trackside.aggregates.pipeline.schedule import schedule_messages as schedules
 from trackside.aggregates.rounds.messages import ReportHardExamples
 from trackside.aggregates.search import messages as searches
 from trackside.aggregates.summary import messages as summaries
@@ -25,12 +25,12 @@ from trackside.contracts.tasks.artifacts import ForgetArtifacts
 from trackside.contracts.tasks.instructions import Instruction
 from trackside.domain.folding.streams import Streams
 from trackside.eventlog.keys.record_writer import RecordWriter
-from trackside.simulation.files import GrowingFile
-from trackside.simulation.incremental_tasks import SimulatedWatcher
-from trackside.simulation.rounds_scenario import RoundsScenario
-from trackside.simulation.scenarios import STREAM, StreamScenario
+from trackside.simulation.host.files import GrowingFile
+from trackside.simulation.host.worker_state import TASK_TYPE, TRAINING_TYPE
+from trackside.simulation.scenarios.rounds_scenario import RoundsScenario
+from trackside.simulation.scenarios.scenarios import STREAM, StreamScenario
+from trackside.simulation.tasks.incremental_tasks import SimulatedWatcher
 from trackside.simulation.virtual.log import VirtualLog
-from trackside.simulation.worker_state import TASK_TYPE, TRAINING_TYPE
 
 TOPICS = Topics(event_partitions=3)
 Step = tuple[str, Command | Event | Callable[[Streams], Command]]

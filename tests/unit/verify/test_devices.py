@@ -12,8 +12,8 @@ from trackside.contracts.envelope.message import Envelope, Event, Record
 from trackside.contracts.fleet.fleet import Device
 from trackside.contracts.tasks import tasks
 from trackside.domain.checks.findings import Findings
-from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
-from trackside.verify.checks.incarnations import IncarnationHistory
+from trackside.verify.checks.tasks.devices import AssignedPlace, ResourceChecks
+from trackside.verify.checks.tasks.incarnations import IncarnationHistory
 
 GIB = 2**30
 GPU = Device(device_id="gpu-0", kind="gpu", name="GPU", memory_bytes=8 * GIB)

@@ -14,9 +14,9 @@ from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.tasks.resources import Needs
 from trackside.contracts.tasks.tasks import TaskAccepted, TaskStatus
 from trackside.domain.checks.findings import Findings
-from trackside.verify.checks.attempt_ends import check_end
-from trackside.verify.checks.incarnations import IncarnationChecks
-from trackside.verify.checks.task_history import TaskHistory
+from trackside.verify.checks.tasks.attempt_ends import check_end
+from trackside.verify.checks.tasks.incarnations import IncarnationChecks
+from trackside.verify.checks.tasks.task_history import TaskHistory
 from trackside.verify.verifier import Verifier
 
 

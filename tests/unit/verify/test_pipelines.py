@@ -7,7 +7,7 @@ from tests.unit.domain.given import STREAM, received
 from tests.unit.domain.given_pipelines import asked, defined, numbered, run_over
 from tests.unit.verify import mutants
 from trackside.aggregates.pipeline.messages import PipelineRetired, RunCancelled
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     ScheduleCreated,
     ScheduleDeleted,
     ScheduleFired,

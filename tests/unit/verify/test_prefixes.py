@@ -13,7 +13,7 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.simulation import worker as simulated_worker
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import Simulation
-from trackside.simulation.scenarios import BatchScenario
+from trackside.simulation.scenarios.scenarios import BatchScenario
 from trackside.simulation.virtual.shuffled import ShuffledLog
 from trackside.verify.log import VerificationReport, verify_topics
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, JobLog, digest
 from tests.unit.verify.mutants import lax, verified
-from trackside.aggregates.rounds.deploy_messages import (
+from trackside.aggregates.rounds.job.deploy_messages import (
     DeployDecided,
     ModelCopied,
     ModelDeployed,

@@ -8,8 +8,8 @@ from tests.unit.domain.given import STREAM, Told, received, record_of, task_acti
 from tests.unit.domain.test_saved_artifacts import saved
 from tests.unit.replay.given import after, blob_of, of
 from trackside.aggregates.registry import AGGREGATES
+from trackside.artifacts.blobs.file_blobs import FileBlobs
 from trackside.artifacts.errors import StoreUnreachable
-from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.contracts.tasks.artifacts import ArtifactsForgotten
 from trackside.domain.folding.streams import Streams

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trackside.aggregates.rounds.trigger_messages import MetricCondition
+from trackside.aggregates.rounds.job.trigger_messages import MetricCondition
 from trackside.whatif.job_comparison import JobComparison, JobGrid, compare_job
 from trackside.whatif.job_recording import JobRecording
 from trackside.whatif.job_scenario import parse_deploy_trigger

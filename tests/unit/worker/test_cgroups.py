@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trackside.worker.attempts.cgroups import Cgroups, cgroups_of
-from trackside.worker.attempts.memory_cap import MemoryCap
+from trackside.worker.attempts.memory.cgroups import Cgroups, cgroups_of
+from trackside.worker.attempts.memory.memory_cap import MemoryCap
 
 MIB = 2**20
 WAITS = "import sys; sys.stdin.readline(); bytearray(int(sys.argv[1])); print('fits')"

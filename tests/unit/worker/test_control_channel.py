@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from trackside.worker import process_messages as messages
-from trackside.worker.assignment import Assignment
-from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
-from trackside.worker.child.control_states import ControlGuard, ControlState
-from trackside.worker.process_messages import encode
+from trackside.worker.child.channel.control_channel import ControlChannel, WorkerGoneError
+from trackside.worker.child.channel.control_states import ControlGuard, ControlState
+from trackside.worker.messages import process_messages as messages
+from trackside.worker.messages.assignment import Assignment
+from trackside.worker.messages.process_messages import encode
 
 LOAD, TRAIN, EXIT = messages.LoadCommand(), messages.TrainCommand("cuda:0"), messages.ExitCommand()
 NEXT, NONE = messages.ParametersAnswer(1, {"x": 0.5}), messages.ParametersAnswer(2)

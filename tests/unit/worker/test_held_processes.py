@@ -7,7 +7,7 @@ import pytest
 
 from trackside.worker.child import held_processes
 from trackside.worker.child.held_processes import HeldProcesses
-from trackside.worker.forkserver_messages import HoldProcess
+from trackside.worker.messages.forkserver_messages import HoldProcess
 
 KEEP_S = 600.0
 """Longer than any test."""

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from trackside.worker.child.huge_pages import HUGE_PAGE_BYTES, huge_page_ranges
+from trackside.worker.child.process.huge_pages import HUGE_PAGE_BYTES, huge_page_ranges
 
 MIB = 1_048_576
 COLLAPSE = """
 from pathlib import Path
-from trackside.worker.child.huge_pages import collapse
+from trackside.worker.child.process.huge_pages import collapse
 
 octets = bytearray(range(256)) * (64 * 4096)
 before = hash(bytes(octets))

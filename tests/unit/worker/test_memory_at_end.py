@@ -6,10 +6,10 @@ import pytest
 
 from tests.unit.worker.test_usage import host
 from trackside.contracts.tasks.resources import MemoryLimit
-from trackside.worker.attempts.cgroups import CgroupMemory
-from trackside.worker.attempts.memory_at_end import memory_at_end
-from trackside.worker.attempts.memory_cap import MemoryCap, memory_cap
-from trackside.worker.attempts.memory_pressure import READINGS_KEPT, MemoryPressure
+from trackside.worker.attempts.memory.cgroups import CgroupMemory
+from trackside.worker.attempts.memory.memory_at_end import memory_at_end
+from trackside.worker.attempts.memory.memory_cap import MemoryCap, memory_cap
+from trackside.worker.attempts.memory.memory_pressure import READINGS_KEPT, MemoryPressure
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.usage import HostMemory
 

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from trackside.worker.child.out_of_memory import disk_is_full, out_of_memory
+from trackside.worker.child.process.out_of_memory import disk_is_full, out_of_memory
 from trackside.worker.child.serialise import error_fields
 
 

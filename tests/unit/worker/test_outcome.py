@@ -10,13 +10,13 @@ import pytest
 from tests.secret_samples import PLAIN, SECRETS
 from trackside.contracts.envelope.redaction import REDACTED, looks_secret
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskStatus
-from trackside.worker.attempts.memory_at_end import MemoryAtEnd
-from trackside.worker.attempts.memory_cap import MemoryCap
+from trackside.worker.attempts.memory.memory_at_end import MemoryAtEnd
+from trackside.worker.attempts.memory.memory_cap import MemoryCap
 from trackside.worker.attempts.outcome import determine_ending, recovered_ending
 from trackside.worker.child.serialise import UnreportableError, error_fields, to_plain_json
+from trackside.worker.messages.process_messages import AttemptEnding, encode
+from trackside.worker.messages.report_messages import StepReport
 from trackside.worker.output_text import keep_end, printable
-from trackside.worker.process_messages import AttemptEnding, encode
-from trackside.worker.report_messages import StepReport
 from trackside.worker.reporting.journal import Journal, JournalEntry
 
 MIB, GIB = 2**20, 2**30

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker import forkserver_messages as forkserver
-from trackside.worker import process_messages as messages
-from trackside.worker import report_messages as reports
-from trackside.worker.assignment import Assignment
+from trackside.worker.messages import forkserver_messages as forkserver
+from trackside.worker.messages import process_messages as messages
+from trackside.worker.messages import report_messages as reports
+from trackside.worker.messages.assignment import Assignment
 
 TO_FORKSERVER, FROM_FORKSERVER = messages.TO_FORKSERVER, messages.FROM_FORKSERVER
 FROM_TASK, CONTROL, SPOOL_RECORD = messages.FROM_TASK, messages.CONTROL, messages.SPOOL_RECORD

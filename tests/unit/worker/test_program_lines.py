@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker.child import program_lines
-from trackside.worker.child.program import ProgramFailedError, UnstartableError, program_failure
+from trackside.worker.child.program import program_lines
+from trackside.worker.child.program.program import ProgramFailedError, UnstartableError, program_failure
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.unit.worker.test_outcome import FINISHED
-from trackside.worker.process_messages import ServiceReady
-from trackside.worker.report_messages import ArtifactReady, MetricPoint, PointBatch
+from trackside.worker.messages.process_messages import ServiceReady
+from trackside.worker.messages.report_messages import ArtifactReady, MetricPoint, PointBatch
 from trackside.worker.secret_mask import MIN_CHARACTERS, SecretMask
 
 VALUE = 'a"b\\c\td/é-0123'

@@ -13,14 +13,19 @@ from pathlib import Path
 import pytest
 
 from trackside.eventlog.log import Appended
-from trackside.sdk.channel import ReportedSummary
+from trackside.sdk.in_task.channel import ReportedSummary
 from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S
 from trackside.worker.artifacts.store_outage import StoreOutage
-from trackside.worker.child import summary_spool
-from trackside.worker.child.spool import Spool
-from trackside.worker.child.summary_spool import SummarySender, summaries_below, summary_file
-from trackside.worker.child.worker_channel import WorkerChannel
-from trackside.worker.report_messages import StoredAnswer, StoredRequest, SummaryOmitted, SummaryValueReport
+from trackside.worker.child.channel import summary_spool
+from trackside.worker.child.channel.spool import Spool
+from trackside.worker.child.channel.summary_spool import SummarySender, summaries_below, summary_file
+from trackside.worker.child.channel.worker_channel import WorkerChannel
+from trackside.worker.messages.report_messages import (
+    StoredAnswer,
+    StoredRequest,
+    SummaryOmitted,
+    SummaryValueReport,
+)
 from trackside.worker.reporting.summary_flow import MAX_UNAPPENDED_BATCHES, SummaryFlow
 
 Sent = list[SummaryValueReport | SummaryOmitted | StoredRequest]

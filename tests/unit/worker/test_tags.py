@@ -8,8 +8,8 @@ from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
 from trackside.summary_indexer.validation import decode_summaries
 from trackside.summary_indexer.watching.records import TagLimit
+from trackside.worker.messages.report_messages import MetricPoint, SummaryValueReport
 from trackside.worker.output_text import MAX_TAG_CHARACTERS, tag_text
-from trackside.worker.report_messages import MetricPoint, SummaryValueReport
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.summary_items import ItemBatch
 from trackside.worker.reporting.tag_limit import TaskTags

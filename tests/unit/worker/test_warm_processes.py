@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from trackside.contracts.fleet.fleet import Device
-from trackside.worker.attempts.forkserver_connection import ForkserverConnection, TaskProcess
+from trackside.worker.attempts.forkservers.forkserver_connection import ForkserverConnection, TaskProcess
 from trackside.worker.catalogue.task_catalogue import TaskType
-from trackside.worker.forkserver_messages import SignalProcess
+from trackside.worker.messages.forkserver_messages import SignalProcess
+from trackside.worker.messages.process_messages import ProcessFree, ToForkserver
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
 from trackside.worker.placements.warm_processes import ProcessKind, WarmProcessPool
-from trackside.worker.process_messages import ProcessFree, ToForkserver
 
 MEMORY = ProcessFree(memory_bytes=10, cuda_memory_bytes=2)
 

@@ -12,7 +12,7 @@ from typing import Any
 SHORT = {"backoff_s": 0.2, "max_backoff_s": 2.0}
 WAITS: dict[str, dict[str, dict[str, float]]] = {
     "trackside.domain.tasks.retries": {"_AGAIN": SHORT},
-    "trackside.verify.checks.running_tasks": {"SERVICE_RETRY": SHORT},
+    "trackside.verify.checks.tasks.running_tasks": {"SERVICE_RETRY": SHORT},
 }
 """By module and name: the fields of a rule of retries."""
 

@@ -19,11 +19,12 @@ from tests.integration.projections.harness import query
 from tests.polling import poll_until_sync
 from trackside.cli.commands import dashboards, stack_process
 from trackside.embedded import stack
-from trackside.embedded.dashboards.joining import add_dashboards
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.folder import ProcessStatus, read_status
-from trackside.embedded.live_status import current_status
+from trackside.embedded.joining import add_dashboards
+from trackside.embedded.options import ServiceSpec, StackOptions
 from trackside.embedded.postgres.server import remove_data
+from trackside.embedded.settings import DashboardSettings
+from trackside.embedded.supervision.live_status import current_status
 from trackside.projections.database.postgres import connect
 from trackside.projections.database.reader_login import LoginRefusedError, ensure_login
 
@@ -43,8 +44,8 @@ def add(folder: UserFolder, grafana: str = "") -> None:
 def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[UserFolder]:
     """Returns a folder whose stack runs, without dashboards; no test runs a task, so it has no worker."""
     folder = UserFolder(tmp_path_factory.mktemp("dashboards"))
-    services = [stack.ServiceSpec(name) for name in sorted(SERVICES)]
-    options = stack.StackOptions(services, setup=stack_process.SETUP, durable=False, leash=leash)
+    services = [ServiceSpec(name) for name in sorted(SERVICES)]
+    options = StackOptions(services, setup=stack_process.SETUP, durable=False, leash=leash)
     stack.start(folder.path / ".trackside", options)
     yield folder
     folder.run_ok("down")

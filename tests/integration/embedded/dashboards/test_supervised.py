@@ -10,9 +10,10 @@ import pytest
 from tests.integration.embedded.dashboards.homes import grafana_home, script
 from tests.integration.embedded.test_stack import WITHOUT_SERVERS, all_end, folder, pids_of, service
 from trackside.embedded import stack
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import is_locked
+from trackside.embedded.options import StackOptions
+from trackside.embedded.settings import DashboardSettings
 
 __all__ = ["folder"]
 
@@ -22,12 +23,12 @@ def _no_programs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
 
-def options(tmp_path: Path, home: Path) -> stack.StackOptions:
+def options(tmp_path: Path, home: Path) -> StackOptions:
     """Returns a stack of one service and a Grafana, with a password for a Postgres that nobody asks."""
     password = tmp_path / "password"
     password.write_text("secret\n")
     dashboards = DashboardSettings(grafana_home=str(home))
-    return stack.StackOptions([service()], reader_password=password, dashboards=dashboards, **WITHOUT_SERVERS)
+    return StackOptions([service()], reader_password=password, dashboards=dashboards, **WITHOUT_SERVERS)
 
 
 @pytest.mark.parametrize(
@@ -66,5 +67,5 @@ def test_a_folder_without_grafana_and_a_postgres_without_a_login_are_refused_bef
     with pytest.raises(StackError, match=r"TRACKSIDE_GRAFANA_HOME: .* has no conf/defaults.ini"):
         stack.start(folder, options(tmp_path, tmp_path))
     with pytest.raises(StackError, match="TRACKSIDE_READER_PASSWORD_FILE"):
-        stack.start(folder, stack.StackOptions(dashboards=DashboardSettings(), **WITHOUT_SERVERS))
+        stack.start(folder, StackOptions(dashboards=DashboardSettings(), **WITHOUT_SERVERS))
     assert not is_locked(folder)

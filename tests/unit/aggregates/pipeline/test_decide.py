@@ -11,6 +11,7 @@ from tests.unit.domain import given_pipelines
 from tests.unit.domain.given import STREAM, Told, search_running
 from trackside.aggregates.pipeline import decide
 from trackside.aggregates.pipeline.aggregate import PIPELINE
+from trackside.aggregates.pipeline.firing.run_checks import MAX_BODY_BYTES
 from trackside.aggregates.pipeline.messages import (
     MAX_QUEUED_RUNS,
     CancelPipelineRuns,
@@ -25,7 +26,6 @@ from trackside.aggregates.pipeline.messages import (
     run_id,
     run_number,
 )
-from trackside.aggregates.pipeline.run_checks import MAX_BODY_BYTES
 from trackside.contracts.streams.children import ChildRequested, ChildStopRequested
 from trackside.domain.folding.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome

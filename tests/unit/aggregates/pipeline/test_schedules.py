@@ -10,10 +10,10 @@ import pytest
 from tests.unit.aggregates.given import problems, react, refusal
 from tests.unit.aggregates.pipeline.given import ask, begun, define, do, end, pipeline, run
 from tests.unit.domain.given import STREAM, Told
-from trackside.aggregates.pipeline import schedules
 from trackside.aggregates.pipeline.aggregate import PIPELINE
+from trackside.aggregates.pipeline.firing import schedules
 from trackside.aggregates.pipeline.messages import RetirePipeline, RunNumbered
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     GRACE_MS,
     CreateSchedule,
     DeleteSchedule,
@@ -24,7 +24,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleFired,
     UpdateSchedule,
 )
-from trackside.aggregates.pipeline.schedule_state import Schedule
+from trackside.aggregates.pipeline.schedule.schedule_state import Schedule
 from trackside.contracts.envelope.message import Event, Json, Record
 from trackside.contracts.streams.children import ChildRequested
 from trackside.domain.outcome import Outcome

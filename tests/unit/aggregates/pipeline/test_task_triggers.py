@@ -11,7 +11,7 @@ from tests.unit.domain import given
 from tests.unit.domain.given import STREAM as PIPELINE
 from tests.unit.domain.given import ended as attempt_ended
 from trackside.aggregates.pipeline.messages import RunNumbered
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     CreateSchedule,
     PauseSchedule,
     ResumeSchedule,

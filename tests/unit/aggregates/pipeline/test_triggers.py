@@ -18,7 +18,7 @@ from trackside.aggregates.dataset.messages import DatasetPaused
 from trackside.aggregates.model.messages import ModelRegistered, ModelSpec
 from trackside.aggregates.pipeline.aggregate import PIPELINE
 from trackside.aggregates.pipeline.messages import RunNumbered
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     CreateSchedule,
     FireSchedule,
     PauseSchedule,

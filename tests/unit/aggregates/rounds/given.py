@@ -11,7 +11,7 @@ from trackside.aggregates.dataset.aggregate import DATASET
 from trackside.aggregates.dataset.messages import RegisterDataset
 from trackside.aggregates.registry import AGGREGATES as REGISTERED
 from trackside.aggregates.rounds.aggregate import ROUNDS
-from trackside.aggregates.rounds.split import SplitRule, samples
+from trackside.aggregates.rounds.job.split import SplitRule, samples
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
 from trackside.contracts.envelope.refusals import Problem

@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.domain.given import FIRST_MS, STREAM, record_of
-from trackside.aggregates.rounds import deploy_messages, evolve, messages
-from trackside.aggregates.rounds.evaluation import next_round
-from trackside.aggregates.rounds.job_spec import JobSpec, StageName
-from trackside.aggregates.rounds.parts import samples_of, targets_of
+from trackside.aggregates.rounds import evolve, messages
+from trackside.aggregates.rounds.job import deploy_messages
+from trackside.aggregates.rounds.job.job_spec import JobSpec, StageName
+from trackside.aggregates.rounds.job.split import added, count, share_of
 from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, InferenceServiceRows
-from trackside.aggregates.rounds.split import added, count, share_of
+from trackside.aggregates.rounds.stages.evaluation import next_round
+from trackside.aggregates.rounds.stages.parts import samples_of, targets_of
 from trackside.aggregates.rounds.state import IncrementalJob, TaskOutcome
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.tasks.artifacts import ArtifactReference

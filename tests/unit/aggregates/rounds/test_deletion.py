@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, JobLog, event_names, submitted
-from trackside.aggregates.rounds.deletion import REMOVAL_MS, next_due_ms
-from trackside.aggregates.rounds.deploy_messages import ConfigRemovalEnded
+from trackside.aggregates.rounds.job.deploy_messages import ConfigRemovalEnded
 from trackside.aggregates.rounds.messages import IncrementalJobDeleted
+from trackside.aggregates.rounds.stages.deletion import REMOVAL_MS, next_due_ms
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.streams.commands import CommandAccepted
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested

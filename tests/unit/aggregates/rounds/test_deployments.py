@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds import given
-from trackside.aggregates.rounds import deploy_messages
+from trackside.aggregates.rounds.job import deploy_messages
 from trackside.aggregates.rounds.messages import RoundEnded
 from trackside.contracts.tasks.instructions import InstructionGiven
 from trackside.contracts.tasks.tasks import AttemptEnd

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.aggregates.rounds import metrics
 from trackside.aggregates.rounds.messages import SeenMetric
+from trackside.aggregates.rounds.stages import metrics
 
 SOME: dict[str, Any] = {
     "accuracy": [0.5, 0.75, 0.25],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds import given
-from trackside.aggregates.rounds.deploy_messages import ModelUpdateFailed, ModelUpdatePublished
+from trackside.aggregates.rounds.job.deploy_messages import ModelUpdateFailed, ModelUpdatePublished
 from trackside.aggregates.rounds.messages import RoundEnded, StageEnded
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE

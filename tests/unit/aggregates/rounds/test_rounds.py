@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds import given
-from trackside.aggregates.rounds.deploy_messages import DeployDecided
+from trackside.aggregates.rounds.job.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, SampleManifestWritten, StageState
 from trackside.contracts.fleet.fleet import WRITE_MANIFEST
 from trackside.contracts.tasks.tasks import AttemptEnded, TaskSubmitted

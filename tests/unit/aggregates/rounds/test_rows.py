@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.unit.aggregates.rounds.history import SERVICE, JobHistory
-from trackside.aggregates.rounds.deploy_messages import DeployApproved, HardExamplesReported
+from trackside.aggregates.rounds.job.deploy_messages import DeployApproved, HardExamplesReported
 from trackside.aggregates.rounds.messages import RoundEnded, StageBlocked, StageState
 from trackside.aggregates.rounds.state import TaskOutcome
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 from tests.house.source import ROOT
 from tests.unit.aggregates.rounds.given import JobLog
 from tests.unit.aggregates.rounds.test_trigger_times import at
-from trackside.aggregates.rounds.job_spec import JobDataset, StageSpec
+from trackside.aggregates.rounds.job.job_spec import JobDataset, StageSpec
+from trackside.aggregates.rounds.job.split import added, count, samples, share_of
 from trackside.aggregates.rounds.messages import RoundStarted, SampleManifestWritten
-from trackside.aggregates.rounds.split import added, count, samples, share_of
-from trackside.aggregates.rounds.triggers import Known, holds, problems, seen
+from trackside.aggregates.rounds.stages.triggers import Known, holds, problems, seen
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.envelope.refusals import field_names, problems_of
 

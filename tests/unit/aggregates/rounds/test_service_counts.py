@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, event_names, stream_of
-from trackside.aggregates.rounds.deploy_messages import HardExamplesReported
+from trackside.aggregates.rounds.job.deploy_messages import HardExamplesReported
 from trackside.aggregates.rounds.state import ServiceState
 from trackside.contracts.tasks.instructions import TaskReady
 from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.aggregates.rounds.split import SplitRule, added, count, dropped, samples, share_of
+from trackside.aggregates.rounds.job.split import SplitRule, added, count, dropped, samples, share_of
 
 SHARES = [0.0, 1.0, 0.1, 0.5, 0.8, 1 / 3, 1e-17, 0.30000000000000004, 0.9999999999999999, 5e-324]
 SHARE = st.sampled_from(SHARES) | st.floats(0, 1)

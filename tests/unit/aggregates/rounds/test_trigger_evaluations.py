@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds.given import BETTER, JOB, JobLog, condition
-from trackside.aggregates.rounds.deploy_messages import DeployDecided
+from trackside.aggregates.rounds.job.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundStarted, StageState, TriggerEvaluated
 from trackside.contracts.envelope.message import Json
 

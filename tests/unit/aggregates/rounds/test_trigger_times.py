@@ -6,8 +6,9 @@ from datetime import datetime
 
 import pytest
 
-from trackside.aggregates.rounds import trigger_messages, triggers
-from trackside.aggregates.rounds.triggers import Known, can_hold_later, holds, next_change
+from trackside.aggregates.rounds.job import trigger_messages
+from trackside.aggregates.rounds.stages import triggers
+from trackside.aggregates.rounds.stages.triggers import Known, can_hold_later, holds, next_change
 
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS

@@ -7,10 +7,17 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.aggregates.rounds.given import condition
-from trackside.aggregates.rounds.job_spec import StageSpec
+from trackside.aggregates.rounds.job.job_spec import StageSpec
+from trackside.aggregates.rounds.job.trigger_messages import MAX_TRIGGERS, MetricCondition, Trigger
 from trackside.aggregates.rounds.messages import SeenMetric
-from trackside.aggregates.rounds.trigger_messages import MAX_TRIGGERS, MetricCondition, Trigger
-from trackside.aggregates.rounds.triggers import TRAIN_METRICS, Known, conditions_of, holds, problems, seen
+from trackside.aggregates.rounds.stages.triggers import (
+    TRAIN_METRICS,
+    Known,
+    conditions_of,
+    holds,
+    problems,
+    seen,
+)
 from trackside.contracts.envelope.refusals import Problem, field_names, problems_of
 
 OPERATORS = (">", ">=", "==", "!=", "<=", "<")

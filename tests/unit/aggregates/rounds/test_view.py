@@ -3,8 +3,14 @@
 from typing import Any
 
 from tests.unit.aggregates.rounds.history import JobHistory, definition
-from trackside.aggregates.rounds.round_display import as_number, result_of, round_table, shown_metric, why_of
-from trackside.aggregates.rounds.trigger_display import progress_text, trigger_text
+from trackside.aggregates.rounds.display.round_display import (
+    as_number,
+    result_of,
+    round_table,
+    shown_metric,
+    why_of,
+)
+from trackside.aggregates.rounds.display.trigger_display import progress_text, trigger_text
 from trackside.aggregates.rounds.view import IncrementalJobView
 
 VIEW = IncrementalJobView()

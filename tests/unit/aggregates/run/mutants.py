@@ -3,8 +3,8 @@
 import pytest
 
 from trackside.aggregates.run import decide
-from trackside.aggregates.run.begin import Room
 from trackside.aggregates.run.state import Run
+from trackside.aggregates.run.steps.begin import Room
 
 
 def any_number_is_open(patch: pytest.MonkeyPatch) -> None:

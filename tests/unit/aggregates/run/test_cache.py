@@ -12,8 +12,8 @@ from tests.unit.aggregates.run.given import CAPABILITIES, DIGEST, step
 from tests.unit.aggregates.run.several_runs import CacheLog, after_a_run, cached, checks, hit, miss
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run import messages
-from trackside.aggregates.run.cache import key_of, parts_of, short_parts
 from trackside.aggregates.run.step_messages import StepCacheMissed, StepResolved
+from trackside.aggregates.run.steps.cache import key_of, parts_of, short_parts
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.artifacts import ArtifactsForgotten
 from trackside.contracts.tasks.resources import Needs

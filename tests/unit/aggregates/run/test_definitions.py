@@ -9,7 +9,7 @@ from tests.unit.aggregates.run.given import RunLog, refusal, started, step
 from tests.unit.domain.given import Told
 from trackside.aggregates.pipeline.messages import DefinePipeline
 from trackside.aggregates.run.messages import ApproveGate, StartPipelineRun
-from trackside.aggregates.run.start import start
+from trackside.aggregates.run.steps.start import start
 from trackside.contracts.envelope.message import Event, Json
 from trackside.contracts.envelope.refusals import Problem
 from trackside.contracts.tasks.tasks import TaskSubmitted

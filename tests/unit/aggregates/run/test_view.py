@@ -3,7 +3,7 @@
 from tests.unit.aggregates.run.given import RunLog, started, step
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import AbortPipelineRun, ApproveGate, PausePipelineRun
-from trackside.aggregates.run.page import short_values
+from trackside.aggregates.run.steps.page import short_values
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.text import as_text
 from trackside.domain.display.view import Progress, StreamEnd

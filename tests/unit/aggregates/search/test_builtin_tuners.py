@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.dispatcher.tuner_histories import NEEDED, NESTED, NUMBERS, SPACE
-from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
-from trackside.aggregates.search.space import TYPES
+from trackside.aggregates.search.space.builtin_tuners import TUNERS, check_tuner
+from trackside.aggregates.search.space.space import TYPES
 from trackside.contracts.envelope.refusals import MAX_PROBLEMS
 
 FINITE: dict[str, dict[str, Any]] = {
@@ -176,8 +176,8 @@ def test_a_service_that_checks_tuners_loads_neither_optuna_nor_numpy() -> None:
     program = (
         "import sys\n"
         "from trackside.dispatcher.advice import advisor_process\n"
-        "from trackside.aggregates.search.builtin_assessors import check_assessor\n"
-        "from trackside.aggregates.search.builtin_tuners import check_tuner\n"
+        "from trackside.aggregates.search.space.builtin_assessors import check_assessor\n"
+        "from trackside.aggregates.search.space.builtin_tuners import check_tuner\n"
         "assert check_tuner({'x': {'type': 'uniform', 'low': 0, 'high': 1}}, {'name': 'grid'})\n"
         "assert check_assessor({'name': 'nope'})\n"
         "assert not {'optuna', 'numpy'} & set(sys.modules)\n"

@@ -5,8 +5,8 @@ import pytest
 from tests.unit.domain import given
 from tests.unit.domain.given import finish, search_running
 from trackside.aggregates.search import messages
-from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.advice.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.space.space import Uniform
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.outcome import Outcome

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.commands import command_of
-from trackside.aggregates.search.axes import axes_of, encode, parameters_faults, point_at, size
-from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.messages import SearchSpec, StartSearch
-from trackside.aggregates.search.promoting_options import PROMOTING
+from trackside.aggregates.search.space.axes import axes_of, encode, parameters_faults, point_at, size
+from trackside.aggregates.search.space.builtin_tuners import TUNERS, check_tuner
+from trackside.aggregates.search.space.promoting_options import PROMOTING
 from trackside.contracts.envelope.refusals import Problem
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.domain.display.text import as_text

@@ -11,7 +11,7 @@ from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import Direction, TrialEnded, TrialStatus
-from trackside.aggregates.search.objectives import beats, values_of
+from trackside.aggregates.search.trials.objectives import beats, values_of
 from trackside.aggregates.search.view import trial_table
 from trackside.contracts.tasks.tasks import Figure, MetricReported
 from trackside.domain.folding.streams import load, pack

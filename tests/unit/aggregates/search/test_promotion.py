@@ -9,12 +9,12 @@ from tests.unit.aggregates.search.test_builtin_tuners import of
 from tests.unit.domain import given
 from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
-from trackside.aggregates.search.builtin_assessors import check_assessor
-from trackside.aggregates.search.builtin_tuners import check_tuner
-from trackside.aggregates.search.lineage import lineage_lines
 from trackside.aggregates.search.messages import TrialEnded, TrialStatus, TrialSuggested
-from trackside.aggregates.search.promotion import Start
+from trackside.aggregates.search.space.builtin_assessors import check_assessor
+from trackside.aggregates.search.space.builtin_tuners import check_tuner
+from trackside.aggregates.search.space.lineage import lineage_lines
+from trackside.aggregates.search.trials import suggestions
+from trackside.aggregates.search.trials.promotion import Start
 from trackside.contracts.envelope.message import Record
 from trackside.contracts.tasks.artifacts import ArtifactSaved, CheckpointReference
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted

@@ -7,9 +7,10 @@ import pytest
 from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, published, react, refusal, the
 from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import messages, suggestions
-from trackside.aggregates.search.start import default_seed
+from trackside.aggregates.search import messages
+from trackside.aggregates.search.commands.start import default_seed
 from trackside.aggregates.search.state import search_of
+from trackside.aggregates.search.trials import suggestions
 from trackside.contracts.envelope.parts import Part
 from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
 from trackside.contracts.tasks.resources import Retry, RetryPolicy

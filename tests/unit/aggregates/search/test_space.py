@@ -3,7 +3,7 @@
 import json
 
 from tests.unit.aggregates.search.test_choice_values import accepted, read
-from trackside.aggregates.search.space import NNI_FIELDS, TYPES, NniParameter
+from trackside.aggregates.search.space.space import NNI_FIELDS, TYPES, NniParameter
 
 NESTED = [
     {

@@ -8,7 +8,8 @@ from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import BatchSpec
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import messages, suggestions, trial_reuse
+from trackside.aggregates.search import messages
+from trackside.aggregates.search.trials import suggestions, trial_reuse
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.tasks.tasks import ParametersWithheld, TaskStopRequested
 from trackside.domain.commands.react import react

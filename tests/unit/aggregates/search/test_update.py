@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.aggregates.given import SPEC, answered, published, react, refusal, the
 from tests.unit.domain import given
-from trackside.aggregates.search import deadlines, messages, suggestions
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.state import OVER
+from trackside.aggregates.search.trials import deadlines, suggestions
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested

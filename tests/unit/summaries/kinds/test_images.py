@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pictures
 
 from trackside.summaries.event_files.values import Image
-from trackside.summaries.kinds.image import IMAGE
-from trackside.summaries.kinds.image_headers import NOT_AN_IMAGE, image_header
+from trackside.summaries.kinds.image import IMAGE, NOT_AN_IMAGE, image_header
 
 SAVED: list[tuple[str, dict[str, Any], str]] = [
     ("PNG", {}, "image/png"),

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from trackside.artifacts.blobs.source_files import kind_of
 from trackside.artifacts.errors import BadArtifact, PathOutsideStore
-from trackside.artifacts.source_files import kind_of
 from trackside.contracts.tasks.artifacts import Sha256
 
 MAX_FILES = 100_000

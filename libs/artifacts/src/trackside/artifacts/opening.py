@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from trackside.artifacts.blobs import BlobReader, BlobStore
-from trackside.artifacts.credentials import Credential, Credentials
+from trackside.artifacts.blobs.blobs import BlobReader, BlobStore
+from trackside.artifacts.blobs.credentials import Credential, Credentials
+from trackside.artifacts.blobs.file_blobs import FileBlobs
+from trackside.artifacts.blobs.object_blobs import open_object_blobs
+from trackside.artifacts.blobs.outside import open_outside
+from trackside.artifacts.blobs.urls import local_path
 from trackside.artifacts.errors import StoreMissing
-from trackside.artifacts.file_blobs import FileBlobs
-from trackside.artifacts.object_blobs import open_object_blobs
-from trackside.artifacts.outside import open_outside
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
-from trackside.artifacts.urls import local_path
 
 
 def open_store(settings: StoreSettings) -> Store:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trackside.artifacts.urls import check_store_url
+from trackside.artifacts.blobs.urls import check_store_url
 
 
 def _copies(text: str) -> str:

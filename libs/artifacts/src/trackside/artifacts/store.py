@@ -12,7 +12,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
-from trackside.artifacts.blobs import Blob, BlobReader, BlobStore, Unfinished, Written
+from trackside.artifacts.blobs.blobs import Blob, BlobReader, BlobStore, Unfinished, Written
+from trackside.artifacts.blobs.reading import read_blob
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing, BadArtifact, StoreUnreachable
 from trackside.artifacts.manifests import (
     MAX_MANIFEST_BYTES,
@@ -22,8 +24,6 @@ from trackside.artifacts.manifests import (
     files_below,
     make_manifest,
 )
-from trackside.artifacts.reading import read_blob
-from trackside.artifacts.source_files import SourceFile
 from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, STORED, ArtifactReference
 
 MEDIA_TYPE = "application/octet-stream"

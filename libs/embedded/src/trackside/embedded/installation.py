@@ -5,18 +5,16 @@ another log. The folder's own note also says where the folder was when it was la
 moved continues, a copy of one that still exists becomes an installation of its own.
 """
 
-import base64
 import json
-import secrets
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trackside.embedded import kafka
 from trackside.embedded.errors import StackError, StackMissing
 from trackside.embedded.files import write_whole
 from trackside.embedded.folder import read_status
-from trackside.embedded.jars import ReportProgress
+from trackside.embedded.kafka import kafka
+from trackside.embedded.kafka.jars import ReportProgress
 from trackside.eventlog import log_id
 
 NOTE = "installation.json"
@@ -45,7 +43,7 @@ def identify(folder: Path, progress: ReportProgress, *, has_log: bool) -> str:
             f"{folder / 'kafka'} and {folder / 'services'} to give that log up"
         )
     if known is None:
-        known = Installation(log or new_id(), str(folder))
+        known = Installation(log or kafka.new_id(), str(folder))
     elif is_copy(folder, known):
         _check_copied_whole(folder, known)
         progress(
@@ -54,7 +52,7 @@ def identify(folder: Path, progress: ReportProgress, *, has_log: bool) -> str:
         )
         known = Installation(_separate(folder), str(folder))
     elif has_log and log is None:
-        known = Installation(new_id(), str(folder))  # its log was removed, or was in another Kafka
+        known = Installation(kafka.new_id(), str(folder))  # its log was removed, or was in another Kafka
     elif has_log and log != known.id:
         raise StackError(
             f"{folder} is the folder of installation {known.id}, but {folder / 'kafka'} is the log of "
@@ -63,11 +61,6 @@ def identify(folder: Path, progress: ReportProgress, *, has_log: bool) -> str:
         )
     write_whole(folder / NOTE, json.dumps(asdict(known) | {"folder": str(folder)}) + "\n")
     return known.id
-
-
-def new_id() -> str:
-    """Returns an id as Kafka makes them: 16 random bytes, of which the first is not a dash in base64."""
-    return base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("=")
 
 
 def is_copy(folder: Path, known: Installation) -> bool:
@@ -113,6 +106,6 @@ def _separate(folder: Path) -> str:
     shutil.rmtree(folder / "postgres", ignore_errors=True)  # perhaps only a link to the original's data
     for note in (folder / "services").glob(f"*/{log_id.NOTE}"):
         note.unlink()  # the journals are copies too, and belong to the log of the copy
-    own = new_id()
+    own = kafka.new_id()
     kafka.set_cluster_id(folder / "kafka", own)
     return own

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trackside.contracts.wire.topic_rights import ADMIN
+from trackside.embedded.options import ServiceSpec
 from trackside.embedded.ports import HOST
 from trackside.embedded.processes import ProcessSpec, without_postgres
 from trackside.eventlog.keys.key_folder import SERVICES, WORKER, KeyFolder
 from trackside.eventlog.settings.secure_folder import KEYS, variables_of
-
-if TYPE_CHECKING:
-    from trackside.embedded.stack import ServiceSpec
 
 SETUP_TIER = 1
 
@@ -35,7 +32,7 @@ def setup_processes(
 
 def service_processes(
     folder: Path,
-    services: Sequence["ServiceSpec"],
+    services: Sequence[ServiceSpec],
     env: Mapping[str, str],
     ports: Mapping[str, int],
     tier: int,

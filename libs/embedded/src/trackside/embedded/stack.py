@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,15 +28,13 @@ from trackside.embedded.folder import (
     unusable,
     write_plan,
 )
-from trackside.embedded.live_status import current_status
+from trackside.embedded.options import USUAL, StackOptions
 from trackside.embedded.ports import HOST, kept_ports
 from trackside.embedded.processes import ProcessSpec, leads_into_postgres, open_log
-from trackside.embedded.service_health import STUCK_S
-from trackside.telemetry.disk_limits import DiskLimits
+from trackside.embedded.supervision.live_status import current_status
 
 if TYPE_CHECKING:
-    from trackside.embedded.dashboards.settings import DashboardSettings
-    from trackside.embedded.jars import ReportProgress
+    from trackside.embedded.kafka.jars import ReportProgress
     from trackside.eventlog.settings.kafka_settings import KafkaSettings
 
 STORE = "store"
@@ -46,80 +44,6 @@ PAST = "past"
 CONSOLE = "console"
 """The name of the service with pages."""
 LOOK_EVERY_S = 0.02
-
-
-@dataclass(frozen=True)
-class ServiceSpec:
-    """One service process: `argv` defaults to `python -m trackside.<module>`, `module` to the name.
-
-    `name` is unique in the stack ("worker", "worker-2"); `env` is added to what every service gets. A service
-    with `pages` is the console: it gets a port for them and the addresses of the others, and the stack is
-    ready without it.
-    """
-
-    name: str
-    module: str | None = None
-    argv: Sequence[str] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    pages: bool = False
-
-    @property
-    def package(self) -> str:
-        """The package that is run as the service."""
-        return f"trackside.{(self.module or self.name).replace('-', '_')}"
-
-    @property
-    def is_worker(self) -> bool:
-        """Whether the service is a worker, whatever it is named."""
-        return self.package == "trackside.worker"
-
-    @property
-    def principal(self) -> str:
-        """Who the service is to a Kafka with users: a worker by its id, the others by their names."""
-        worker = self.env.get("TRACKSIDE_WORKER_ID")
-        return f"worker-{worker}" if worker else self.name
-
-    def command(self) -> list[str]:
-        """Returns the service's command line."""
-        return list(self.argv) if self.argv is not None else [sys.executable, "-m", self.package]
-
-
-@dataclass(frozen=True)
-class StackOptions:
-    """What a stack runs besides Kafka and Postgres, and how it starts and stops.
-
-    `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
-    Kafka or Postgres is left out where an address is given; `reader_password` is the file with the password
-    of the login of dashboards in that Postgres. Artifacts are in the folder of the stack unless `store` is
-    the URL of another store. `durable=False` is for tests: their servers start faster and may lose data at a
-    power cut. `ephemeral` removes the folder after the stop. The stack stops by
-    itself when no process holds `leash` any more. Its start fails if it makes no progress for
-    `timeout_s` seconds; at the stop each tier gets `grace_s` seconds before it is killed. No new task is
-    started while a disk is low by `disk`. With `dashboards` Prometheus and Grafana run too, where their
-    programs are found. With `secure` the Kafka takes only users, over TLS: each service is one, `users` are
-    others. A folder that was started so stays so. A service whose event loop takes no turn for `stuck_s`
-    seconds is started again. One that has been ready for `spares_after_s` seconds gets a spare, if given: a
-    process that has imported its code and replaces it.
-    """
-
-    services: Sequence[ServiceSpec] = ()
-    setup: Sequence[Sequence[str]] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    bootstrap_servers: str | None = None
-    postgres_dsn: str | None = None
-    durable: bool = True
-    ephemeral: bool = False
-    leash: Path | None = None
-    timeout_s: float = 60.0
-    grace_s: float = 10.0
-    disk: DiskLimits = field(default_factory=DiskLimits)
-    store: str | None = None
-    reader_password: Path | None = None
-    dashboards: "DashboardSettings | None" = None
-    secure: bool = False
-    users: Sequence[str] = ()
-    stuck_s: float = STUCK_S
-    spares_after_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -171,15 +95,13 @@ class Stack:
         return status[name].pid
 
 
-def start(
-    folder: Path, options: StackOptions = StackOptions(), progress: "ReportProgress" = lambda _: None
-) -> Stack:
+def start(folder: Path, options: StackOptions = USUAL, progress: "ReportProgress" = lambda _: None) -> Stack:
     """Starts a stack in the background and returns it once everything in it is ready.
 
     StackRunning if the folder has a stack already; StackError, with the end of the log of what failed, if
     something is not ready in time. Nothing is left running then.
     """
-    from trackside.embedded.readiness import await_optional, await_ready
+    from trackside.embedded.supervision.readiness import await_optional, await_ready
 
     folder = claim(folder)
     with contextlib.ExitStack() as holds:  # of ports and folders, until their servers have them
@@ -213,11 +135,11 @@ def _plan(
     folder: Path, options: StackOptions, cluster: str, progress: "ReportProgress", holds: contextlib.ExitStack
 ) -> tuple[Plan, list[int]]:
     """Prepares the servers; returns what the supervisor runs, and the locks that it takes over."""
-    from trackside.embedded import kafka, kafka_start
     from trackside.embedded.dashboards import servers as dashboards
+    from trackside.embedded.kafka import kafka, kafka_start
+    from trackside.embedded.kafka.secure import prepare_secrets
     from trackside.embedded.postgres import server as postgres
     from trackside.embedded.postgres.reader import own_password, reader_dsn
-    from trackside.embedded.secure import prepare_secrets
     from trackside.embedded.service_processes import SETUP_TIER, service_processes, setup_processes
 
     ports = holds.enter_context(_ports(folder, options))
@@ -370,7 +292,7 @@ def _launch(folder: Path, locks: Sequence[int]) -> None:
     command = [
         sys.executable,
         "-m",
-        "trackside.embedded.supervisor",
+        "trackside.embedded.supervision.supervisor",
         str(folder),
         *(str(lock) for lock in locks),
     ]

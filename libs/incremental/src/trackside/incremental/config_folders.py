@@ -7,8 +7,8 @@ import errno
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside.artifacts.credentials import Credential
-from trackside.artifacts.file_blobs import sync_folder
+from trackside.artifacts.blobs.credentials import Credential
+from trackside.artifacts.blobs.file_blobs import sync_folder
 from trackside.incremental.model_config import CONFIG_FILE, is_model
 from trackside.incremental.outputs import (
     ORDER,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trackside.artifacts.credentials import Credential
+from trackside.artifacts.blobs.credentials import Credential
 from trackside.contracts.envelope.ids import Identifier
 from trackside.contracts.tasks.artifacts import Sha256, Url
 from trackside.incremental import model_config

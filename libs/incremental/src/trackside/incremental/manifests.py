@@ -14,13 +14,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from trackside.aggregates.dataset.messages import DatasetEnd, DatasetFormat
-from trackside.aggregates.rounds import split
-from trackside.aggregates.rounds.split import SplitRule, Use
-from trackside.artifacts.blobs import CHUNK_BYTES
-from trackside.incremental.datasets import DatasetSource, open_dataset
-from trackside.incremental.growth import changed, truncated
-from trackside.incremental.lines import DatasetError, SampleSplitter
+from trackside.aggregates.rounds.job import split
+from trackside.aggregates.rounds.job.split import SplitRule, Use
+from trackside.artifacts.blobs.blobs import CHUNK_BYTES
 from trackside.incremental.outputs import named_credential, write_output
+from trackside.incremental.watching.datasets import DatasetSource, open_dataset
+from trackside.incremental.watching.growth import changed, truncated
+from trackside.incremental.watching.lines import DatasetError, SampleSplitter
 from trackside.sdk import Task, trial
 
 INDEX = "dataIndex.txt"

@@ -23,7 +23,10 @@ from urllib.parse import urlsplit
 
 from pydantic_core import PydanticCustomError
 
-from trackside.artifacts.credentials import Credential
+from trackside.artifacts.blobs.credentials import Credential
+from trackside.artifacts.blobs.file_blobs import sync_folder
+from trackside.artifacts.blobs.object_blobs import S3, ObjectBlobs, open_object_blobs
+from trackside.artifacts.blobs.urls import local_path
 from trackside.artifacts.errors import (
     AccessRefused,
     ArtifactError,
@@ -31,14 +34,11 @@ from trackside.artifacts.errors import (
     CredentialMissing,
     StoreFull,
 )
-from trackside.artifacts.file_blobs import sync_folder
-from trackside.artifacts.object_blobs import S3, ObjectBlobs, open_object_blobs
 from trackside.artifacts.opening import load_credentials
 from trackside.artifacts.settings import StoreSettings
-from trackside.artifacts.urls import local_path
 from trackside.contracts.tasks.artifacts import check_url
 from trackside.eventlog.clock import monotonic_s
-from trackside.sdk.coded_error import CodedError
+from trackside.sdk.in_task.channel import CodedError
 
 CHUNK_BYTES = 2**20
 FILE_MODE = 0o644

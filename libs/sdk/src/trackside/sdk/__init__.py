@@ -12,7 +12,6 @@ from trackside.sdk.task import Service as Service
 from trackside.sdk.task import Task as Task
 
 if TYPE_CHECKING:
-    from trackside.sdk.checkpoints import CheckpointError as CheckpointError
     from trackside.sdk.client import Client as Client
     from trackside.sdk.errors import BadKeyError as BadKeyError
     from trackside.sdk.errors import ClientError as ClientError
@@ -24,11 +23,12 @@ if TYPE_CHECKING:
     from trackside.sdk.errors import UnansweredError as UnansweredError
     from trackside.sdk.errors import UnreachableError as UnreachableError
     from trackside.sdk.errors import UnsendableError as UnsendableError
-    from trackside.sdk.fetching import FetchError as FetchError
+    from trackside.sdk.in_task.channel import FetchError as FetchError
+    from trackside.sdk.in_task.checkpoints import CheckpointError as CheckpointError
+    from trackside.sdk.in_task.saving import SaveError as SaveError
     from trackside.sdk.named_pipelines import NamedPipeline as NamedPipeline
     from trackside.sdk.pipeline_runs import PipelineRun as PipelineRun
     from trackside.sdk.pipelines import Pipeline as Pipeline
-    from trackside.sdk.saving import SaveError as SaveError
     from trackside.sdk.search import Search as Search
     from trackside.sdk.summaries.writer import SummaryWriter as SummaryWriter
 
@@ -44,10 +44,10 @@ def __getattr__(name: str) -> object:
         "Pipeline": "pipelines",
         "PipelineRun": "pipeline_runs",
         "Search": "search",
-        "SaveError": "saving",
+        "SaveError": "in_task.saving",
         "SummaryWriter": "summaries.writer",
-        "CheckpointError": "checkpoints",
-        "FetchError": "fetching",
+        "CheckpointError": "in_task.checkpoints",
+        "FetchError": "in_task.channel",
         **dict.fromkeys(errors, "errors"),
     }
     if name not in modules:

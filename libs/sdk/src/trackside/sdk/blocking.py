@@ -12,10 +12,10 @@ from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.domain.fleet.fleet import Fleet
 from trackside.domain.streams.stream import Stream
 from trackside.sdk.async_client import AsyncClient
-from trackside.sdk.batches import BatchInput
-from trackside.sdk.instruct import Acknowledgement
+from trackside.sdk.connection.publication import Accepted, Pong, PublishedCommand, Refused
+from trackside.sdk.definitions.batches import BatchInput
+from trackside.sdk.definitions.instruct import Acknowledgement
 from trackside.sdk.pipelines import PipelineInput
-from trackside.sdk.publication import Accepted, Pong, PublishedCommand, Refused
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from trackside.eventlog.keys.encryption import StreamKeys
 from trackside.eventlog.log import Log
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.blocking import BlockingClient
-from trackside.sdk.signing import Signer
+from trackside.sdk.connection.signing import Signer
 
 if TYPE_CHECKING:
     from trackside.eventlog.settings.kafka_settings import KafkaSettings

@@ -11,7 +11,7 @@ from trackside.aggregates.pipeline.messages import (
     RunNumbered,
     RunPipeline,
 )
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     CreateSchedule,
     DeleteSchedule,
     FireSchedule,
@@ -23,10 +23,10 @@ from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
 from trackside.contracts.envelope.message import Command, Json
 from trackside.contracts.envelope.standing import Standing
 from trackside.sdk.blocking import BlockingClient
+from trackside.sdk.connection.publication import PublishedCommand
 from trackside.sdk.errors import ClientError
 from trackside.sdk.pipeline_runs import PipelineRun, connected
 from trackside.sdk.pipelines import PipelineInput, command_of, definition_of
-from trackside.sdk.publication import PublishedCommand
 
 
 class NamedPipeline:

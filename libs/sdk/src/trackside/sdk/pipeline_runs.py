@@ -23,9 +23,9 @@ from trackside.aggregates.run.step_messages import StepState
 from trackside.contracts.envelope.message import Command, Json
 from trackside.contracts.envelope.refusals import nearest
 from trackside.domain.pipelines.definition import kind_of
-from trackside.sdk import discovery
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client
+from trackside.sdk.definitions import discovery
 from trackside.sdk.errors import ClientError
 from trackside.sdk.pipelines import PipelineInput, command_of
 

@@ -24,10 +24,10 @@ from trackside.contracts.wire.codec import validate_command
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline, parameter_values
 from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.domain.pipelines.references import INDEX, ITEM, PIPELINE, RUN, Reference, parse_reference
-from trackside.sdk import discovery, specs
-from trackside.sdk.durations import put_seconds
+from trackside.sdk.definitions import discovery, specs
+from trackside.sdk.definitions.durations import put_seconds
+from trackside.sdk.definitions.known_fields import known_mappings
 from trackside.sdk.errors import UnsendableError
-from trackside.sdk.known_fields import known_mappings
 from trackside.sdk.task import Task
 
 KIND = "pipeline"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trackside.sdk import trial
+import trackside.sdk.trial as trial
 
 
 class RecentArtifacts:

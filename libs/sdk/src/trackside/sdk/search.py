@@ -26,12 +26,12 @@ from trackside.contracts.envelope.message import Command, Json
 from trackside.contracts.tasks.tasks import Figure
 from trackside.contracts.wire.codec import validate_command
 from trackside.domain.streams.stream import Stream
-from trackside.sdk import discovery, specs, trial_lists
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client
-from trackside.sdk.durations import put_seconds
+from trackside.sdk.connection.publication import Pong
+from trackside.sdk.definitions import discovery, specs, trial_lists
+from trackside.sdk.definitions.durations import put_seconds
 from trackside.sdk.errors import ClientError, SearchFailedError, UnsendableError
-from trackside.sdk.publication import Pong
 from trackside.sdk.task import Task
 
 Connect = Callable[[], BlockingClient]

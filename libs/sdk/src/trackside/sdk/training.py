@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from trackside.sdk import trial
-from trackside.sdk.channel import json_number
-from trackside.sdk.checkpoints import check_plain
-from trackside.sdk.saving import SaveError
+import trackside.sdk.trial as trial
+from trackside.sdk.in_task.channel import json_number
+from trackside.sdk.in_task.checkpoints import check_plain
+from trackside.sdk.in_task.saving import SaveError
 
 log = logging.getLogger("trackside.sdk.training")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from trackside.contracts.tasks.artifacts import CHECKPOINT
-from trackside.sdk.channel import Channel, ScreenChannel, checkpoint_is_asked
-from trackside.sdk.checkpoints import LastCheckpoint, encode_state
-from trackside.sdk.descriptor import channel_of
-from trackside.sdk.instructions import GivenInstruction, plain
-from trackside.sdk.saving import check_artifact
+from trackside.sdk.in_task.channel import Channel, ScreenChannel, checkpoint_is_asked
+from trackside.sdk.in_task.checkpoints import LastCheckpoint, encode_state
+from trackside.sdk.in_task.descriptor import channel_of
+from trackside.sdk.in_task.instructions import GivenInstruction, plain
+from trackside.sdk.in_task.saving import check_artifact
 
 INPUTS = "TRACKSIDE_INPUTS"
 """The variable that names the folder with the inputs of a task."""

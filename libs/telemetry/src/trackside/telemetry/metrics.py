@@ -22,8 +22,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from trackside.contracts.envelope.refusals import nearest
 from trackside.contracts.envelope.trace_context import trace_id
-from trackside.telemetry.labels import OTHER, MetricLabel
-from trackside.telemetry.metric import Metric, MetricKind
+from trackside.telemetry.labels import OTHER, Metric, MetricKind, MetricLabel
 from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName
 
 Made = TypeVar("Made", Counter, Gauge, Histogram)

@@ -8,8 +8,7 @@ or trials: they would be too many series.
 from typing import Final, Literal
 
 from trackside.telemetry import labels
-from trackside.telemetry.labels import MetricLabel
-from trackside.telemetry.metric import CALLS, DAYS, HOPS, MINUTES, Metric
+from trackside.telemetry.labels import CALLS, DAYS, HOPS, MINUTES, Metric, MetricLabel
 
 CounterName = Literal[
     "trackside.eventlog.read.records",

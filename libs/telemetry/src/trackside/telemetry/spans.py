@@ -1,5 +1,6 @@
 """Spans as the OpenTelemetry SDK exports them; imported only where an exporter is configured."""
 
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -91,3 +92,17 @@ def _context(traceparent: str | None, *, is_remote: bool = True) -> SpanContext 
         return None
     flags = TraceFlags(int(parts.flags, 16))
     return SpanContext(int(parts.trace, 16), int(parts.span, 16), is_remote, flags)
+
+
+def foreign_span() -> str | None:
+    """Returns the `traceparent` of OpenTelemetry's current span; None without one.
+
+    A program that has one has imported OpenTelemetry, so this imports nothing.
+    """
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
+        return None
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"

@@ -26,8 +26,8 @@ from trackside.domain.rows.table import ViewRow
 from trackside.embedded.stack import Stack
 from trackside.projections.reading.reads import open_read_models
 from trackside.sdk.client import Client
-from trackside.sdk.publication import Refused
-from trackside.sdk.specs import read_spec
+from trackside.sdk.connection.publication import Refused
+from trackside.sdk.definitions.specs import read_spec
 from trackside.summaries.plotting import ChartCurve
 
 BEST = 5

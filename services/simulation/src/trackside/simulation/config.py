@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from trackside.simulation.scenarios import DEFAULT_SCENARIO, StreamScenario
-from trackside.simulation.store import StoreFaults
+from trackside.simulation.host.store import StoreFaults
+from trackside.simulation.host.worker_state import Workload
+from trackside.simulation.scenarios.scenarios import DEFAULT_SCENARIO, StreamScenario
 from trackside.simulation.virtual.log import NO_FAULTS, NetworkFaults
-from trackside.simulation.worker_state import Workload
 
 DEFAULT_FAULTS = NetworkFaults(
     append_s=(0.001, 0.01),

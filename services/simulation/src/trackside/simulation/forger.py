@@ -24,7 +24,7 @@ from trackside.contracts.trust.trust import (
 from trackside.eventlog.keys.decision_signer import DecisionSigner
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Outgoing
-from trackside.simulation.scenarios import STREAM
+from trackside.simulation.scenarios.scenarios import STREAM
 from trackside.simulation.virtual.log import VirtualLog
 
 FORGED = 0.03

@@ -18,10 +18,9 @@ from trackside.contracts.tasks.tasks import (
     TaskReturned,
     TaskStatusChanged,
 )
-from trackside.simulation.incremental_tasks import task_class
-from trackside.simulation.reporting import SimulatedReporter
-from trackside.simulation.store import SharedResources, SimulatedUploads
-from trackside.simulation.worker_state import (
+from trackside.simulation.host.reporting import SimulatedReporter
+from trackside.simulation.host.store import SharedResources, SimulatedUploads
+from trackside.simulation.host.worker_state import (
     BUILT_IN,
     PHASES,
     SERVICES,
@@ -31,6 +30,7 @@ from trackside.simulation.worker_state import (
     SimulatedPlacement,
     Workload,
 )
+from trackside.simulation.tasks.incremental_tasks import task_class
 
 ALL_END = 0.3
 """How often all tasks end with their worker."""

@@ -28,10 +28,10 @@ from trackside.eventlog.log import Outgoing
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.simulation.config import SimulationConfig, SimulationResult
 from trackside.simulation.forger import Forger
-from trackside.simulation.scenarios import DEFAULT_SCENARIO, STREAM
+from trackside.simulation.host.store import SharedResources, SimulatedStore, StoreFaults
+from trackside.simulation.scenarios.scenarios import DEFAULT_SCENARIO, STREAM
 from trackside.simulation.services import dispatcher, scheduler, shipped_settings
 from trackside.simulation.statistics import FleetStatistics, TaskTimes, statistics_of
-from trackside.simulation.store import SharedResources, SimulatedStore, StoreFaults
 from trackside.simulation.user import user
 from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
 from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop

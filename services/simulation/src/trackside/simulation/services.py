@@ -18,7 +18,7 @@ from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.reactor.serving import from_end, from_start
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
-from trackside.simulation.scenarios import random_parameters
+from trackside.simulation.scenarios.scenarios import random_parameters
 from trackside.verify.log import EntryDecoder
 
 MakeService = Callable[[], ServiceContext]

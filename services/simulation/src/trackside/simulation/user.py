@@ -11,7 +11,7 @@ from trackside.domain.folding.streams import Streams
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log, Outgoing
-from trackside.simulation.scenarios import StreamScenario
+from trackside.simulation.scenarios.scenarios import StreamScenario
 
 LOOKS_EVERY_S = 1.0
 """How long the user waits for something to happen, at most, s."""

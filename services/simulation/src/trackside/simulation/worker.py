@@ -38,12 +38,9 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.simulation.incremental_tasks import task_class
-from trackside.simulation.recovery import JournalRecovery, joined
-from trackside.simulation.reporting import SimulatedReporter
-from trackside.simulation.store import SharedResources, SimulatedUploads
-from trackside.simulation.tasks import SimulatedTask
-from trackside.simulation.worker_state import (
+from trackside.simulation.host.reporting import SimulatedReporter
+from trackside.simulation.host.store import SharedResources, SimulatedUploads
+from trackside.simulation.host.worker_state import (
     BUILT_IN,
     LATE_END_S,
     LATE_ENDS,
@@ -58,6 +55,9 @@ from trackside.simulation.worker_state import (
     placement_key,
     simulated_placement,
 )
+from trackside.simulation.recovery import JournalRecovery, joined
+from trackside.simulation.tasks.incremental_tasks import task_class
+from trackside.simulation.tasks.tasks import SimulatedTask
 from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 

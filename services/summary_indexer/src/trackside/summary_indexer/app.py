@@ -19,7 +19,7 @@ from trackside.projections.database.reader_sessions import end_long_sessions
 from trackside.projections.tables.owners import SUMMARY_INDEXER
 from trackside.projections.writing.runner import Pace, run_projection
 from trackside.projections.writing.stream_keys import PostgresStreamKeys
-from trackside.sdk.signing import read_signer
+from trackside.sdk.connection.signing import read_signer
 from trackside.summary_indexer.api.opening import open_reads
 from trackside.summary_indexer.api.server import SummaryApi
 from trackside.summary_indexer.detail.commands import follow_cache_commands

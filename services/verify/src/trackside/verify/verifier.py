@@ -43,18 +43,18 @@ from trackside.verify.checks.children import ChildHistory, check_child_event, ch
 from trackside.verify.checks.command_effects import CommandEffectChecks
 from trackside.verify.checks.commands import CommandChecks, CommandEvent, CommandHistory
 from trackside.verify.checks.decisions import DecisionChecks
-from trackside.verify.checks.device_commands import DeviceCommandChecks
-from trackside.verify.checks.devices import ResourceChecks
 from trackside.verify.checks.facts import FactChecks, child_facts
-from trackside.verify.checks.incarnations import IncarnationChecks, check_role
 from trackside.verify.checks.numbers import NumberChecks
 from trackside.verify.checks.offsets import OffsetChecks
 from trackside.verify.checks.publications import PublicationChecks
-from trackside.verify.checks.running_tasks import check_forgotten
-from trackside.verify.checks.task_history import TaskHistory, TaskPhase
-from trackside.verify.checks.tasks import TaskChecks
-from trackside.verify.checks.worker_reports import WorkerReportChecks, is_report
-from trackside.verify.checks.writers import check_repeated
+from trackside.verify.checks.tasks.device_commands import DeviceCommandChecks
+from trackside.verify.checks.tasks.devices import ResourceChecks
+from trackside.verify.checks.tasks.incarnations import IncarnationChecks, check_role
+from trackside.verify.checks.tasks.running_tasks import check_forgotten
+from trackside.verify.checks.tasks.task_history import TaskHistory, TaskPhase
+from trackside.verify.checks.tasks.tasks import TaskChecks
+from trackside.verify.checks.tasks.worker_reports import WorkerReportChecks, is_report
+from trackside.verify.checks.tasks.writers import check_repeated
 
 Fold = Callable[[Record], tuple[Stream, Outcome]]
 COMMAND_EVENTS = frozenset({CommandReceived, CommandAccepted, CommandRefused})

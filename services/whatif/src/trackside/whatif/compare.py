@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from trackside.aggregates.search.builtin_assessors import check_assessor
 from trackside.aggregates.search.messages import TrialStatus
+from trackside.aggregates.search.space.builtin_assessors import check_assessor
 from trackside.replay.history.errors import BadScenarioError
 from trackside.whatif.recording import Recording, TrialTrace
 from trackside.whatif.resimulate import (

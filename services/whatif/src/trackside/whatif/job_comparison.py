@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.aggregates.rounds import triggers
-from trackside.aggregates.rounds.trigger_messages import Trigger
+from trackside.aggregates.rounds.job.trigger_messages import Trigger
+from trackside.aggregates.rounds.stages import triggers
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 from trackside.whatif.compare import AS_RECORDED
 from trackside.whatif.job_recording import JobRecording

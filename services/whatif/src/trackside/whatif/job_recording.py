@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.rounds import deploy_messages, messages
-from trackside.aggregates.rounds.deploy_messages import RoundModel
-from trackside.aggregates.rounds.evaluation import results_problem
-from trackside.aggregates.rounds.job_spec import JobSpec
+from trackside.aggregates.rounds import messages
+from trackside.aggregates.rounds.job import deploy_messages
+from trackside.aggregates.rounds.job.deploy_messages import RoundModel
+from trackside.aggregates.rounds.job.job_spec import JobSpec
 from trackside.aggregates.rounds.messages import FireDeploy, Range
-from trackside.aggregates.rounds.parts import ROUND
+from trackside.aggregates.rounds.stages.evaluation import results_problem
+from trackside.aggregates.rounds.stages.parts import ROUND
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.envelope.message import Json, Message, Record
 from trackside.contracts.envelope.parts import number_of

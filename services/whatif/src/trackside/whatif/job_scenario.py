@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from trackside.aggregates.rounds import metrics, triggers
-from trackside.aggregates.rounds.job_spec import JobSpec
-from trackside.aggregates.rounds.trigger_messages import (
+from trackside.aggregates.rounds.job.job_spec import JobSpec
+from trackside.aggregates.rounds.job.trigger_messages import (
     AllTriggers,
     AnyTrigger,
     MetricCondition,
     Trigger,
     TriggerRule,
 )
+from trackside.aggregates.rounds.stages import metrics, triggers
 from trackside.contracts.envelope.refusals import nearest
 from trackside.replay.history.errors import BadScenarioError
 

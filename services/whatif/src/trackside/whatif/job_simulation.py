@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
-from trackside.aggregates.rounds import metrics, triggers
-from trackside.aggregates.rounds.job_spec import JobSpec
-from trackside.aggregates.rounds.messages import Range, SeenMetric
-from trackside.aggregates.rounds.trigger_messages import (
+from trackside.aggregates.rounds.job.job_spec import JobSpec
+from trackside.aggregates.rounds.job.trigger_messages import (
     AllTriggers,
     AnyTrigger,
     DailyWindow,
     MetricCondition,
     Trigger,
 )
-from trackside.aggregates.rounds.triggers import Known
+from trackside.aggregates.rounds.messages import Range, SeenMetric
+from trackside.aggregates.rounds.stages import metrics, triggers
+from trackside.aggregates.rounds.stages.triggers import Known
 from trackside.whatif.job_recording import EvalSamples, JobRecording, RoundTrace
 from trackside.whatif.job_scenario import JobScenario, is_delta
 from trackside.whatif.round_begins import RecordedBegins, RoundBegin, RoundBegins, TriggeredBegins

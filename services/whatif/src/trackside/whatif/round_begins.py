@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
-from trackside.aggregates.rounds import triggers
-from trackside.aggregates.rounds.job_spec import JobSpec
+from trackside.aggregates.rounds.job.job_spec import JobSpec
+from trackside.aggregates.rounds.job.split import added, share_of
 from trackside.aggregates.rounds.messages import Range
-from trackside.aggregates.rounds.split import added, share_of
-from trackside.aggregates.rounds.stage_events import close_version
+from trackside.aggregates.rounds.stages import triggers
+from trackside.aggregates.rounds.stages.stage_events import close_version
+from trackside.aggregates.rounds.stages.triggers import Known
 from trackside.aggregates.rounds.state import SamplePool
-from trackside.aggregates.rounds.triggers import Known
 from trackside.domain.tasks.retries import backoff_ms
 from trackside.whatif.job_recording import EvalSamples, JobRecording, RoundTrace
 from trackside.whatif.job_scenario import JobScenario

@@ -6,10 +6,10 @@ from statistics import median
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.run.critical_path import CriticalStep, critical_path
 from trackside.aggregates.run.messages import RunStarted
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import GateDecided, GateOpened
+from trackside.aggregates.run.steps.critical_path import CriticalStep, critical_path
 from trackside.contracts.envelope.message import Message, Record
 from trackside.contracts.streams.children import ChildEnded, ChildRequested
 from trackside.contracts.tasks.artifacts import ArtifactSaved

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.run.critical_path import CriticalStep, critical_path
 from trackside.aggregates.run.messages import RunStarted, StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import GateDecided, GateOpened
+from trackside.aggregates.run.steps.critical_path import CriticalStep, critical_path
 from trackside.contracts.envelope.message import Envelope, Event, Record
 from trackside.contracts.streams.children import ChildEnded, ChildRequested, ChildStopRequested
 from trackside.contracts.streams.commands import RULES, CommandAccepted, CommandReceived, Source

@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 from trackside.contracts.fleet.fleet import WorkerHeartbeat
 from trackside.eventlog.clock import now_ms
-from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.attempts.memory.memory_pressure import MemoryPressure
 from trackside.worker.gauges import Gauges
 from trackside.worker.host.sampler import HostSampler, Snapshot
 from trackside.worker.host.usage import Usage
+from trackside.worker.messages.report_messages import MetricPoint
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.ledger import HAS_DEVICES
 from trackside.worker.placements.local_placement import LocalPlacement
 from trackside.worker.placements.sharing import idle_neighbour_bytes, neighbour_uses, used_by_neighbours
-from trackside.worker.report_messages import MetricPoint
 
 MAX_SENTENCE = 1_000
 SERIES_EVERY_S = 5.0

@@ -15,9 +15,9 @@ from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.outcome import recovered_ending
 from trackside.worker.attempts.spec import AttemptContext
-from trackside.worker.child.orphans import MAX_NAMED, kill_marked
-from trackside.worker.process_messages import AttemptEnding
-from trackside.worker.report_messages import ArtifactReady
+from trackside.worker.child.process.orphans import MAX_NAMED, kill_marked
+from trackside.worker.messages.process_messages import AttemptEnding
+from trackside.worker.messages.report_messages import ArtifactReady
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.reporting.outbox import AppendedAt

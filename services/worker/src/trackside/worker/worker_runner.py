@@ -30,11 +30,11 @@ from trackside.telemetry.health import Health
 from trackside.telemetry.process_start import leave_out
 from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
-from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
-from trackside.worker.attempts.forkserver_client import ForkserverClient, environment_of
-from trackside.worker.attempts.held_forkservers import pids_of, private_folder, take_over
-from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.attempts.forkservers.forkserver_client import ForkserverClient, environment_of
+from trackside.worker.attempts.forkservers.held_forkservers import pids_of, private_folder, take_over
+from trackside.worker.attempts.memory.cgroups import cgroups_of
+from trackside.worker.attempts.memory.memory_pressure import MemoryPressure
 from trackside.worker.attempts.secret_source import secret_source
 from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.catalogue.built_in import BUILT_IN, BUILT_IN_SERVICES, environment_for_tasks

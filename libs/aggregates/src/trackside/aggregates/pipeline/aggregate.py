@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from trackside.aggregates.pipeline import decide, evolve, schedule_messages, schedules, triggers
+from trackside.aggregates.pipeline import decide, evolve
 from trackside.aggregates.pipeline.causes import PipelineCausality
+from trackside.aggregates.pipeline.firing import schedules, triggers
 from trackside.aggregates.pipeline.invariants import PipelineInvariants
 from trackside.aggregates.pipeline.messages import (
     CancelPipelineRuns,
@@ -21,6 +22,7 @@ from trackside.aggregates.pipeline.rows import (
     PipelineVersionRows,
     ScheduleRows,
 )
+from trackside.aggregates.pipeline.schedule import schedule_messages
 from trackside.aggregates.pipeline.spec import SPECS, stop_command
 from trackside.aggregates.pipeline.state import DefinedPipeline
 from trackside.aggregates.pipeline.view import VIEW

@@ -12,7 +12,7 @@ from trackside.aggregates.pipeline.messages import (
     RunNumbered,
     RunPipeline,
 )
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     CreateSchedule,
     DeleteSchedule,
     FireSchedule,

@@ -5,7 +5,8 @@ from itertools import islice
 
 from pydantic_core import from_json
 
-from trackside.aggregates.pipeline import schedules
+from trackside.aggregates.pipeline.firing import schedules
+from trackside.aggregates.pipeline.firing.run_checks import MAX_BODY_BYTES, check_run
 from trackside.aggregates.pipeline.messages import (
     DEFAULT_MAX_RUNS,
     MAX_DEFINITION_BYTES,
@@ -23,7 +24,6 @@ from trackside.aggregates.pipeline.messages import (
     RunPipeline,
     run_id,
 )
-from trackside.aggregates.pipeline.run_checks import MAX_BODY_BYTES, check_run
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun, PipelineVersion, pipeline_of
 from trackside.contracts.envelope.ids import is_identifier
 from trackside.contracts.envelope.message import Command, Event, Json

@@ -1,6 +1,7 @@
 """What each event does to a pipeline: the guards that every reader folds with."""
 
-from trackside.aggregates.pipeline import schedule_events
+from trackside.aggregates.pipeline.firing import schedule_events
+from trackside.aggregates.pipeline.firing.run_checks import size_of
 from trackside.aggregates.pipeline.messages import (
     RUN,
     PipelineDefined,
@@ -10,8 +11,7 @@ from trackside.aggregates.pipeline.messages import (
     RunNumbered,
     run_number,
 )
-from trackside.aggregates.pipeline.run_checks import size_of
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     ScheduleArmed,
     ScheduleChange,
     ScheduleFired,

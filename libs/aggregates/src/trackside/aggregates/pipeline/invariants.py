@@ -17,7 +17,7 @@ from trackside.aggregates.pipeline.messages import (
     RunPipeline,
     run_id,
 )
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     ScheduleArmed,
     ScheduleCreated,
     ScheduleDeleted,

@@ -11,7 +11,7 @@ from trackside.aggregates.pipeline.messages import (
     RunNumbered,
     run_number,
 )
-from trackside.aggregates.pipeline.schedule_messages import ScheduleEvent
+from trackside.aggregates.pipeline.schedule.schedule_messages import ScheduleEvent
 from trackside.aggregates.pipeline.state import pipeline_of
 from trackside.contracts.envelope.message import Event
 from trackside.domain.rows.cells import json_text, time_or_null, without_nul

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from trackside.aggregates.pipeline.messages import DEFAULT_MAX_RUNS, PipelineStatus, run_id, run_number
-from trackside.aggregates.pipeline.schedule_state import Schedule
+from trackside.aggregates.pipeline.schedule.schedule_state import Schedule
 from trackside.contracts.envelope.message import Json
 from trackside.domain.streams.stream import Stream
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from trackside.aggregates.pipeline.listing import PipelineListing
 from trackside.aggregates.pipeline.messages import PipelineStatus
-from trackside.aggregates.pipeline.schedule_state import Schedule
+from trackside.aggregates.pipeline.schedule.schedule_state import Schedule
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun, PipelineVersion
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.report import ReportSection

@@ -2,23 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
-from trackside.aggregates.rounds import (
-    checks,
-    commands,
-    decide,
-    deploy_messages,
-    evolve,
-    gauges,
-    messages,
-    places,
-    tasks,
-)
+from trackside.aggregates.rounds import evolve, gauges, messages
 from trackside.aggregates.rounds.causes import RoundsCausality
+from trackside.aggregates.rounds.decisions import decide, places
+from trackside.aggregates.rounds.decisions.deploying import outgoing
 from trackside.aggregates.rounds.invariants import RoundsInvariants
+from trackside.aggregates.rounds.job import deploy_messages
 from trackside.aggregates.rounds.messages import IncrementalJobCreated
-from trackside.aggregates.rounds.models import outgoing
 from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, InferenceServiceRows
 from trackside.aggregates.rounds.spec import SPECS
+from trackside.aggregates.rounds.stages import tasks
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.aggregates.rounds.view import VIEW
 from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
@@ -70,18 +63,18 @@ class RoundsType(AggregateType[IncrementalJob]):
         deploy_messages.HardExamplesReported,
     )
     commands: Mapping[type[Command], Handler] = {
-        messages.CreateIncrementalJob: commands.create,
-        messages.UpdateIncrementalJob: commands.update,
-        messages.PauseIncrementalJob: commands.pause,
-        messages.ResumeIncrementalJob: commands.resume,
-        messages.DeleteIncrementalJob: commands.delete,
-        messages.FireTrain: commands.fire_train,
-        messages.FireEval: commands.fire_eval,
-        messages.FireDeploy: commands.fire_deploy,
-        messages.ApproveDeploy: commands.approve,
-        messages.RejectDeploy: commands.reject,
-        messages.RollbackModel: commands.rollback,
-        messages.ReportHardExamples: commands.report_hard_examples,
+        messages.CreateIncrementalJob: decide.create,
+        messages.UpdateIncrementalJob: decide.update,
+        messages.PauseIncrementalJob: decide.pause,
+        messages.ResumeIncrementalJob: decide.resume,
+        messages.DeleteIncrementalJob: decide.delete,
+        messages.FireTrain: decide.fire_train,
+        messages.FireEval: decide.fire_eval,
+        messages.FireDeploy: decide.fire_deploy,
+        messages.ApproveDeploy: decide.approve,
+        messages.RejectDeploy: decide.reject,
+        messages.RollbackModel: decide.rollback,
+        messages.ReportHardExamples: decide.report_hard_examples,
     }
     opened_by = frozenset[type[Command]]((messages.CreateIncrementalJob,))
     specs = SPECS
@@ -130,9 +123,9 @@ class RoundsType(AggregateType[IncrementalJob]):
     def children_of(self, command: Command, stream_id: str) -> Iterable[WantedChild]:
         """Yields the children that a definition asks for."""
         if isinstance(command, messages.CreateIncrementalJob):
-            return checks.children_of(command, stream_id, "$")
+            return decide.children_of(command, stream_id, "$")
         if isinstance(command, messages.UpdateIncrementalJob):
-            return checks.children_of(command.job, stream_id, "$.job")
+            return decide.children_of(command.job, stream_id, "$.job")
         return ()
 
     def admits_child(self, root: IncrementalJob, event: ChildRequested) -> bool:

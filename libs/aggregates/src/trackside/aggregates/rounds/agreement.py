@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Mapping
 from operator import ge, gt, le, lt
 from typing import Any
 
-from trackside.aggregates.rounds.deploy_messages import DeployDecided
-from trackside.aggregates.rounds.job_spec import DeploySpec
+from trackside.aggregates.rounds.job.deploy_messages import DeployDecided
+from trackside.aggregates.rounds.job.job_spec import DeploySpec
 from trackside.aggregates.rounds.messages import StageEnded
 from trackside.contracts.envelope.message import Record
 from trackside.domain.checks.findings import Findings

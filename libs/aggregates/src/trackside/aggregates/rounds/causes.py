@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
-from trackside.aggregates.rounds.deploy_messages import RoundModel
+from trackside.aggregates.rounds.job import deploy_messages as deploys
+from trackside.aggregates.rounds.job.deploy_messages import RoundModel
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.contracts.envelope.message import Command, Message
 from trackside.domain.display.short_text import named_values

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from trackside.aggregates.rounds import deletion, deploy_events, deploy_messages, messages, stage_events
+from trackside.aggregates.rounds import messages
+from trackside.aggregates.rounds.job import deploy_messages
+from trackside.aggregates.rounds.job.split import added, count
 from trackside.aggregates.rounds.messages import (
     IncrementalJobCreated,
     IncrementalJobDeleted,
@@ -13,8 +15,8 @@ from trackside.aggregates.rounds.messages import (
     JobStatus,
     SamplesAssigned,
 )
-from trackside.aggregates.rounds.parts import service_targets, targets_of
-from trackside.aggregates.rounds.split import added, count
+from trackside.aggregates.rounds.stages import deletion, deploy_events, stage_events
+from trackside.aggregates.rounds.stages.parts import service_targets, targets_of
 from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, SamplePool, ServiceState
 from trackside.contracts.envelope.message import Message, Record
 from trackside.domain.outcome import Outcome

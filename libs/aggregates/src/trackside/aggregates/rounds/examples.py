@@ -1,6 +1,6 @@
 """One example of every message of incremental jobs, with every field in it: part of the published schemas."""
 
-from trackside.aggregates.rounds.deploy_messages import (
+from trackside.aggregates.rounds.job.deploy_messages import (
     ConditionResult,
     ConfigRemovalEnded,
     DatasetPlace,
@@ -17,7 +17,7 @@ from trackside.aggregates.rounds.deploy_messages import (
     ModelUpdateTimedOut,
     RoundModel,
 )
-from trackside.aggregates.rounds.job_spec import (
+from trackside.aggregates.rounds.job.job_spec import (
     ConfigFile,
     DeploySpec,
     EvalSpec,
@@ -30,6 +30,7 @@ from trackside.aggregates.rounds.job_spec import (
     ModelVersionName,
     StageSpec,
 )
+from trackside.aggregates.rounds.job.trigger_messages import AllTriggers, DailyWindow, MetricCondition
 from trackside.aggregates.rounds.messages import (
     ApproveDeploy,
     CreateIncrementalJob,
@@ -60,7 +61,6 @@ from trackside.aggregates.rounds.messages import (
     TriggerEvaluated,
     UpdateIncrementalJob,
 )
-from trackside.aggregates.rounds.trigger_messages import AllTriggers, DailyWindow, MetricCondition
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.tasks.artifacts import ArtifactReference
 

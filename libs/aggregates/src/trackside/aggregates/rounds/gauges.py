@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trackside.aggregates.rounds.round_display import as_number
-from trackside.aggregates.rounds.services import all_counts
+from trackside.aggregates.rounds.decisions.services import all_counts
+from trackside.aggregates.rounds.display.round_display import as_number
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.domain.folding.signals import GaugeReading
 

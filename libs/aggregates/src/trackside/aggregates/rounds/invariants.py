@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trackside.aggregates.rounds import agreement, messages
-from trackside.aggregates.rounds import deploy_messages as deploys
-from trackside.aggregates.rounds.job_spec import DeploySpec, JobSpec
+from trackside.aggregates.rounds.job import deploy_messages as deploys
+from trackside.aggregates.rounds.job.job_spec import DeploySpec, JobSpec
 from trackside.aggregates.rounds.messages import Range, ReportHardExamples
 from trackside.contracts.envelope.message import Record
 from trackside.contracts.envelope.parts import Part

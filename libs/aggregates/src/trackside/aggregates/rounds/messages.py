@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
-from trackside.aggregates.rounds.job_spec import JobSpec, StageName
+from trackside.aggregates.rounds.job.deploy_messages import DatasetPlace, RoundModel
+from trackside.aggregates.rounds.job.job_spec import JobSpec, StageName
 from trackside.contracts.envelope.ids import Identifier
 from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS, ArtifactReference

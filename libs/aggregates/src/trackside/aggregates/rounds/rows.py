@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable
 
-from trackside.aggregates.rounds.deployment_rows import DeploymentRows, HardExampleRows, TriggerRows
-from trackside.aggregates.rounds.history_rows import DefinitionRows, RoundRows, SampleRangeRows, StageRows
-from trackside.aggregates.rounds.services import all_counts
-from trackside.aggregates.rounds.split import count
+from trackside.aggregates.rounds.decisions.services import all_counts
+from trackside.aggregates.rounds.display.deployment_rows import DeploymentRows, HardExampleRows, TriggerRows
+from trackside.aggregates.rounds.display.history_rows import (
+    DefinitionRows,
+    RoundRows,
+    SampleRangeRows,
+    StageRows,
+)
+from trackside.aggregates.rounds.display.trigger_display import trigger_rows
+from trackside.aggregates.rounds.job.split import count
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
-from trackside.aggregates.rounds.trigger_display import trigger_rows
 from trackside.contracts.envelope.message import Event
 from trackside.domain.rows.cells import json_text, time_or_null, without_nul
 from trackside.domain.rows.table import RowKey, RowValues, Table

@@ -1,6 +1,6 @@
 """The spec files of incremental jobs."""
 
-from trackside.aggregates.rounds.job_spec import JobSpec
+from trackside.aggregates.rounds.job.job_spec import JobSpec
 from trackside.aggregates.rounds.messages import CreateIncrementalJob
 from trackside.domain.folding.spec_kind import SpecKind
 

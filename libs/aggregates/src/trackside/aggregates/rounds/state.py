@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
-from trackside.aggregates.rounds.job_spec import InferenceSpec, JobSpec, StageName
+from trackside.aggregates.rounds.job.deploy_messages import DatasetPlace, RoundModel
+from trackside.aggregates.rounds.job.job_spec import InferenceSpec, JobSpec, StageName
+from trackside.aggregates.rounds.job.number_sets import largest
+from trackside.aggregates.rounds.job.service_counts import ProcessCounts, ServiceCounts
+from trackside.aggregates.rounds.job.split import SplitRule, count
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, Range, StageState
-from trackside.aggregates.rounds.number_sets import largest
-from trackside.aggregates.rounds.service_counts import ProcessCounts, ServiceCounts
-from trackside.aggregates.rounds.split import SplitRule, count
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.contracts.tasks.tasks import Figure

@@ -3,9 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from trackside.aggregates.rounds.listing import IncrementalJobListing
-from trackside.aggregates.rounds.messages import JobStatus, StageState
-from trackside.aggregates.rounds.round_display import (
+from trackside.aggregates.rounds.display.round_display import (
     DIGEST_WIDTH,
     deployment_table,
     facts,
@@ -15,9 +13,11 @@ from trackside.aggregates.rounds.round_display import (
     service_table,
     trigger_line,
 )
-from trackside.aggregates.rounds.split import count
+from trackside.aggregates.rounds.display.trigger_display import trigger_rows
+from trackside.aggregates.rounds.job.split import count
+from trackside.aggregates.rounds.listing import IncrementalJobListing
+from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.rounds.state import IncrementalJob, ServiceState
-from trackside.aggregates.rounds.trigger_display import trigger_rows
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey

@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from trackside.aggregates.run import cache, commands, decide, evolve, messages, progress, start, step_messages
+from trackside.aggregates.run import decide, evolve, messages, step_messages
 from trackside.aggregates.run.causes import RunCausality
 from trackside.aggregates.run.invariants import RunInvariants
 from trackside.aggregates.run.messages import RunArchived, RunEnded, RunStarted
-from trackside.aggregates.run.outputs import outcome_of
 from trackside.aggregates.run.rows import GateRows, RunRows, StepRows
 from trackside.aggregates.run.spec import SPECS, stop_command
 from trackside.aggregates.run.state import Run
+from trackside.aggregates.run.steps import cache, commands, progress, start
+from trackside.aggregates.run.steps.outputs import outcome_of
 from trackside.aggregates.run.view import VIEW
 from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
 from trackside.contracts.streams.children import ChildRequested, WantedChild

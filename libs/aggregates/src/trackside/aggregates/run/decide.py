@@ -4,19 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from trackside.aggregates.run.begin import (
-    Room,
-    StepFailure,
-    begin_repetition,
-    begin_step,
-    continue_step,
-    failed_end,
-    refuse_secrets,
-)
 from trackside.aggregates.run.evolve import end_of
 from trackside.aggregates.run.messages import RunArchived, RunEnded, RunStatus, RunTimeLimitReached
-from trackside.aggregates.run.outputs import models_of, outputs_of
-from trackside.aggregates.run.progress import possible_ends, wait_after, worst_end
 from trackside.aggregates.run.state import Run, RunStep
 from trackside.aggregates.run.step_messages import (
     FAILURES,
@@ -29,7 +18,18 @@ from trackside.aggregates.run.step_messages import (
     StepResolved,
     StepState,
 )
-from trackside.aggregates.run.values import RunNames
+from trackside.aggregates.run.steps.begin import (
+    Room,
+    StepFailure,
+    begin_repetition,
+    begin_step,
+    continue_step,
+    failed_end,
+    refuse_secrets,
+)
+from trackside.aggregates.run.steps.outputs import models_of, outputs_of
+from trackside.aggregates.run.steps.progress import possible_ends, wait_after, worst_end
+from trackside.aggregates.run.steps.values import RunNames
 from trackside.contracts.envelope.message import Event, Json
 from trackside.contracts.streams.children import ChildStopRequested
 from trackside.contracts.tasks.tasks import TaskHeld, TaskReleased, TaskStopRequested

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from trackside.aggregates.run import step_events
 from trackside.aggregates.run.messages import (
     RunAbortRequested,
     RunArchived,
@@ -15,9 +14,10 @@ from trackside.aggregates.run.messages import (
     RunTimeLimitReached,
     RunUpdated,
 )
-from trackside.aggregates.run.progress import connect, stop
 from trackside.aggregates.run.state import Run, RunStep
 from trackside.aggregates.run.step_messages import FAILURES
+from trackside.aggregates.run.steps import step_events
+from trackside.aggregates.run.steps.progress import connect, stop
 from trackside.contracts.envelope.message import Message, Record
 from trackside.domain.outcome import Outcome
 

@@ -14,7 +14,6 @@ from trackside.aggregates.run.messages import (
     RunUpdated,
 )
 from trackside.aggregates.run.state import Run, run_of
-from trackside.aggregates.run.step_display import share_ended, shown_parameters
 from trackside.aggregates.run.step_messages import (
     FAILURES,
     GateDecided,
@@ -29,6 +28,7 @@ from trackside.aggregates.run.step_messages import (
     StepResolved,
     StepSkipped,
 )
+from trackside.aggregates.run.steps.step_display import share_ended, shown_parameters
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.streams.children import ChildEnded, ChildRequested
 from trackside.domain.pipelines.compiling import needed, source_of

@@ -8,9 +8,15 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer
 
-from trackside.aggregates.run.artifact_check import ArtifactCheck
 from trackside.aggregates.run.messages import RunOrigin, RunStatus
-from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, CachedArtifact, StepError, StepState
+from trackside.aggregates.run.step_messages import (
+    FAILURES,
+    SUCCESSES,
+    ArtifactCheck,
+    CachedArtifact,
+    StepError,
+    StepState,
+)
 from trackside.contracts.envelope.ids import step_task_id
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.artifacts import ArtifactReference

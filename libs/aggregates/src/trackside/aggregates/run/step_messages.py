@@ -1,5 +1,6 @@
 """The steps of runs: their states, and the events about them."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import not_
 from typing import Any, ClassVar, Literal
@@ -245,3 +246,25 @@ class GateDecided(Event):
     reason: str = Field(default="", exclude_if=is_absent)
     command_id: str = Field(default="", exclude_if=is_absent)
     due_ms: int | None = Field(default=None, exclude_if=is_absent)
+
+
+@dataclass(slots=True)
+class ArtifactCheck:
+    """Whether the store has the artifacts of a step that was found in the cache."""
+
+    key: str
+    """The key that it was found by."""
+    stream: str
+    """The stream of the run that it is a step of."""
+    step: str
+    """Its name there."""
+    offset: int
+    """Offset of the event that ended it."""
+    open: bool = True
+    """Whether the task that checks them has not ended."""
+    missing: list[str] | None = None
+    """The artifacts that the store lacks, by name; None: not known."""
+
+    def is_of(self, entry: CacheEntry) -> bool:
+        """Says whether it was about an entry."""
+        return (self.stream, self.step, self.offset) == (entry.stream, entry.step, entry.offset)

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from trackside.aggregates.run.critical_path import critical_path, path_text
 from trackside.aggregates.run.listing import RunListing
 from trackside.aggregates.run.messages import RunStatus
-from trackside.aggregates.run.page import cut, facts, gate_table, notes_of, step_table
-from trackside.aggregates.run.report import GATES, STEPS, report_page, report_sections
 from trackside.aggregates.run.state import WORKING, Run
-from trackside.aggregates.run.step_display import progress_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
+from trackside.aggregates.run.steps.critical_path import critical_path, path_text
+from trackside.aggregates.run.steps.page import cut, facts, gate_table, notes_of, step_table
+from trackside.aggregates.run.steps.report import GATES, STEPS, report_page, report_sections
+from trackside.aggregates.run.steps.step_display import progress_of
 from trackside.contracts.envelope.ids import GENERATION_PATTERN
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.display import task_rows, task_state

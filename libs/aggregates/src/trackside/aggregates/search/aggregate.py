@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast, get_args
 
-from trackside.aggregates.search import advice, changes, deadlines, evolve, react, start, update
-from trackside.aggregates.search.advice_messages import (
+from trackside.aggregates.search import evolve, react
+from trackside.aggregates.search.advice import advice
+from trackside.aggregates.search.advice.advice_messages import (
     AnswerAssessment,
     AnswerSuggestion,
     AssessmentRequested,
     SuggestionRequested,
 )
-from trackside.aggregates.search.assessor_feed import row_of_task
+from trackside.aggregates.search.advice.assessor_feed import row_of_task
 from trackside.aggregates.search.causes import SearchCausality
+from trackside.aggregates.search.commands import start, update
 from trackside.aggregates.search.invariants import SearchInvariants
 from trackside.aggregates.search.messages import (
     TRIAL,
@@ -26,6 +28,7 @@ from trackside.aggregates.search.messages import (
 from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
+from trackside.aggregates.search.trials import changes, deadlines
 from trackside.aggregates.search.view import VIEW
 from trackside.contracts.envelope.message import Command, Event, Json, Message, Record
 from trackside.contracts.envelope.parts import number_of

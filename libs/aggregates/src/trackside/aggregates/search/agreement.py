@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from trackside.aggregates.search import space as spaces
 from trackside.aggregates.search.messages import (
     SearchSpec,
     TrialAdded,
@@ -16,6 +15,7 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
     UpdateSearch,
 )
+from trackside.aggregates.search.space import space as spaces
 from trackside.contracts.envelope.message import Record
 from trackside.contracts.tasks.artifacts import CheckpointReference
 from trackside.contracts.tasks.resources import Needs

@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.advice.advice_messages import (
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
 from trackside.aggregates.search.messages import (
     TRIAL,
     AddTrial,

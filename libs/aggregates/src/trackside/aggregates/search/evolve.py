@@ -1,7 +1,7 @@
 """What each event does to a search: the guards that every reader folds with."""
 
-from trackside.aggregates.search import promotion
-from trackside.aggregates.search.assessor_feed import row_of_end
+from trackside.aggregates.search.advice.assessor_feed import row_of_end
+from trackside.aggregates.search.advice.slots import learn, settle
 from trackside.aggregates.search.messages import (
     TRIAL,
     SearchEnded,
@@ -15,9 +15,9 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.aggregates.search.objectives import directions_of, front_with
-from trackside.aggregates.search.slots import learn, settle
 from trackside.aggregates.search.state import GOES_ON, OVER, Search, Trial
+from trackside.aggregates.search.trials import promotion
+from trackside.aggregates.search.trials.objectives import directions_of, front_with
 from trackside.contracts.envelope.message import Record
 from trackside.contracts.envelope.parts import Part, number_of
 from trackside.domain.outcome import Outcome

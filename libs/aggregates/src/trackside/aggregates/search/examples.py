@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackside.aggregates.search.advice_messages import (
+from trackside.aggregates.search.advice.advice_messages import (
     AnswerAssessment,
     AnswerSuggestion,
     AssessmentFailed,
@@ -45,7 +45,7 @@ from trackside.aggregates.search.messages import (
     UpdateSearch,
     UpdateSearchSpace,
 )
-from trackside.aggregates.search.space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
+from trackside.aggregates.search.space.space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.tasks.artifacts import STORED, CheckpointReference
 from trackside.contracts.tasks.resources import Retry, RetryPolicy

@@ -4,7 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from trackside.aggregates.search import agreement
-from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.advice.advice_messages import (
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
 from trackside.aggregates.search.messages import (
     TRIAL,
     AddTrial,

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from trackside.aggregates.search.failure_policies import AssessorFailure, TunerFailure
-from trackside.aggregates.search.space import Finite, Option, Space
+from trackside.aggregates.search.space.failure_policies import AssessorFailure, TunerFailure
+from trackside.aggregates.search.space.space import Finite, Option, Space
 from trackside.contracts.envelope.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.tasks.artifacts import CheckpointReference, Inputs
 from trackside.contracts.tasks.resources import Needs

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 
-from trackside.aggregates.search import promotion, trial_reuse
-from trackside.aggregates.search.advice import assessor_is_given_up
+from trackside.aggregates.search.advice.advice import assessor_is_given_up
 from trackside.aggregates.search.messages import SearchEnded, SearchFailed, SearchStatus
-from trackside.aggregates.search.state import Search
-from trackside.aggregates.search.suggestions import has_failed, suggestion
-from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
-from trackside.aggregates.search.trial_reuse import next_task
-from trackside.aggregates.search.trial_traces import trial_trace
+from trackside.aggregates.search.state import Search, trial_trace
+from trackside.aggregates.search.trials import promotion, trial_reuse
+from trackside.aggregates.search.trials.suggestions import has_failed, suggestion
+from trackside.aggregates.search.trials.trial_results import awaits_verdict, trial_ended
+from trackside.aggregates.search.trials.trial_reuse import next_task
 from trackside.contracts.tasks.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.proposal import Proposal
 from trackside.domain.streams.stream import Stream

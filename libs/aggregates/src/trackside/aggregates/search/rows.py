@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from trackside.aggregates.search.messages import TRIAL, TrialEnded, TrialSuggested
-from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of, trial_status
-from trackside.aggregates.search.trial_traces import trial_trace
+from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of, trial_status, trial_trace
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.envelope.parts import number_of
 from trackside.contracts.envelope.trace_context import trace_id

@@ -1,7 +1,7 @@
 """The spec files of searches."""
 
-from trackside.aggregates.search import space
 from trackside.aggregates.search.messages import StartSearch, StopSearch
+from trackside.aggregates.search.space import space
 from trackside.contracts.envelope.message import Command, Json
 from trackside.contracts.envelope.refusals import Problem, nearest
 from trackside.domain.folding.spec_kind import SpecKind

@@ -29,6 +29,7 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.contracts.envelope.ids import trial_of_task_id, trial_task_id
 from trackside.contracts.envelope.message import Json
+from trackside.contracts.envelope.trace_context import derive_trace
 from trackside.contracts.tasks.artifacts import CheckpointReference
 from trackside.contracts.tasks.tasks import Figure
 from trackside.domain.streams.stream import Stream
@@ -397,3 +398,8 @@ def trial_status(trial: Trial, task: Task | None) -> TrialStatus:
 def search_of(stream: Stream) -> Search | None:
     """Returns the search of a stream, or None if the stream has none."""
     return stream.root if isinstance(stream.root, Search) else None
+
+
+def trial_trace(stream: Stream[Search], number: int) -> str:
+    """Returns the `traceparent` of the span of a trial; it is sampled if the trace of its search is."""
+    return derive_trace(stream.traceparent, stream.stream_id, str(number))

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from trackside.aggregates.search.lineage import lineage_lines
 from trackside.aggregates.search.listing import SearchListing
 from trackside.aggregates.search.messages import TRIAL, SearchStatus, TrialStatus
-from trackside.aggregates.search.objectives import names_of
+from trackside.aggregates.search.space.lineage import lineage_lines
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.state_table import state_table, trial_fields
+from trackside.aggregates.search.trials.objectives import names_of
 from trackside.contracts.tasks.tasks import AttemptEnd, Figure
 from trackside.domain.display import report, task_rows
 from trackside.domain.display.report import HistoryPoint, ReportSection

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from trackside.aggregates.dataset.messages import DatasetSpec
-from trackside.aggregates.rounds.job_spec import JobSpec
-from trackside.aggregates.rounds.triggers import problems as trigger_problems
+from trackside.aggregates.rounds.job.job_spec import JobSpec
+from trackside.aggregates.rounds.stages.triggers import problems as trigger_problems
 from trackside.compat.sedna.documents import (
     DocumentPlace,
     ReadDocument,
@@ -20,9 +20,16 @@ from trackside.compat.sedna.documents import (
     in_namespace,
     read_documents,
 )
-from trackside.compat.sedna.kinds import SednaDataset, SednaDeploy, SednaJob, SednaModel, SednaTemplate
+from trackside.compat.sedna.kinds import (
+    UNSAFE,
+    SednaDataset,
+    SednaDeploy,
+    SednaJob,
+    SednaModel,
+    SednaTemplate,
+    format_of,
+)
 from trackside.compat.sedna.left_out import NoteField, reasons
-from trackside.compat.sedna.model_formats import UNSAFE, format_of
 from trackside.compat.sedna.templates import is_secret, needs_of, parameters_of, program_of
 from trackside.compat.sedna.triggers import convert_trigger
 from trackside.contracts.envelope.message import Json

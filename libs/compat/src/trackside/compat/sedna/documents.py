@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from trackside.compat.sedna.kinds import KINDS, SednaDocument
 from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.envelope.refusals import Problem, field_names, problems_of
-from trackside.sdk.yaml_core import Document, YamlError, read_yaml
+from trackside.sdk.definitions.yaml_core import Document, YamlError, read_yaml
 
 API_VERSION = "sedna.io/v1alpha1"
 SECRET = "Secret"

@@ -10,12 +10,12 @@ from typing import Any
 
 from trackside.compat.sedna.environment import Context, model_folder
 from trackside.compat.sedna.estimators import UserEstimator
-from trackside.compat.sedna.model_formats import format_of
+from trackside.compat.sedna.kinds import format_of
 from trackside.compat.sedna.registered import ClassFactory, ClassType
 from trackside.compat.sedna.served import ServedEstimator
-from trackside.incremental.miners import find_miner
+from trackside.incremental.serving.miners import find_miner
 from trackside.sdk import trial
-from trackside.sdk.descriptor import DESCRIPTOR, DescriptorChannel
+from trackside.sdk.in_task.descriptor import DESCRIPTOR, DescriptorChannel
 
 MODELS = ("trained", "deployed")
 """The models that an evaluation compares, in the order in which MODEL_URLS has them."""

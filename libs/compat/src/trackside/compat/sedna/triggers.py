@@ -2,7 +2,7 @@
 
 import re
 
-from trackside.aggregates.rounds.trigger_messages import OPERATORS
+from trackside.aggregates.rounds.job.trigger_messages import OPERATORS
 from trackside.compat.sedna.kinds import SednaCondition, SednaTimer, SednaTrigger
 from trackside.compat.sedna.left_out import NoteField
 from trackside.contracts.envelope.message import Json

@@ -4,8 +4,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError
+from trackside.embedded.settings import DashboardSettings
 
 DEFAULTS = Path("conf/defaults.ini")
 """What every home of Grafana has; Grafana doesn't start without it."""

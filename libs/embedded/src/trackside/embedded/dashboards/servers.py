@@ -11,10 +11,10 @@ from trackside.contracts.envelope.memory import bytes_of
 from trackside.embedded.dashboards import provisioning
 from trackside.embedded.dashboards.programs import Grafana, find_grafana, find_prometheus
 from trackside.embedded.dashboards.provisioning import DashboardAddresses
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError
 from trackside.embedded.ports import HOST, recorded_ports
 from trackside.embedded.processes import ProcessSpec
+from trackside.embedded.settings import DashboardSettings
 
 PORTS = ("prometheus", "grafana")
 """The names of their ports, and of their processes."""

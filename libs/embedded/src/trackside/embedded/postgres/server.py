@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from trackside.embedded.errors import StackError
 from trackside.embedded.files import write_whole
-from trackside.embedded.jars import ReportProgress
+from trackside.embedded.kafka.jars import ReportProgress
 from trackside.embedded.ports import HOST
 from trackside.embedded.postgres.account import Account, account, can_enter
 from trackside.embedded.postgres.binaries import usable_binaries

@@ -7,7 +7,7 @@ from typing import Any
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
 
-from trackside.artifacts.private_files import read_private
+from trackside.artifacts.blobs.private_files import read_private
 from trackside.contracts.envelope.redaction import redact
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.settings.kafka_settings import KafkaSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside.artifacts.private_files import read_private
+from trackside.artifacts.blobs.private_files import read_private
 from trackside.contracts.streams.keys import key_id_of
 from trackside.contracts.trust.decision_signing import CHAIN, KEY_ID, SIGNATURE, record_digest, signed_octets
 from trackside.eventlog.log import Outgoing

@@ -29,8 +29,8 @@ from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings.settings import StackSettings
 from trackside.telemetry import metrics
 from trackside.telemetry.health import Health, serve
+from trackside.telemetry.process_start import STOP_SIGNALS
 from trackside.telemetry.setup import configure
-from trackside.telemetry.start_signals import STOP_SIGNALS
 
 logger = structlog.get_logger("trackside.eventlog")
 

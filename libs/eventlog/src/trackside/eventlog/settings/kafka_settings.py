@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trackside.artifacts.private_files import check_private, read_private
+from trackside.artifacts.blobs.private_files import check_private, read_private
 from trackside.eventlog.settings.password_file import password_in
 from trackside.eventlog.settings.settings_problems import InvalidSettingsError, problems_of
 

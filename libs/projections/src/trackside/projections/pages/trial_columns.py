@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trackside.aggregates.search.messages import TrialStatus
-from trackside.aggregates.search.space import NAME
+from trackside.aggregates.search.space.space import NAME
 from trackside.projections.reading.columns import NO_LABEL, ChartColumns, ColumnKind, literal, read_arrays
 from trackside.projections.reading.read_pool import SnapshotModels
 

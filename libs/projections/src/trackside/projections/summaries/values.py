@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from trackside.artifacts.reading import read_blob
+from trackside.artifacts.blobs.reading import read_blob
 from trackside.artifacts.store import Store
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.items import StoredValue, known_kind

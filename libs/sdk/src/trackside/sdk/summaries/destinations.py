@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
+import trackside.sdk.trial as trial
 from trackside.eventlog.clock import now_ms
-from trackside.sdk import trial
-from trackside.sdk.channel import Channel, ReportedSummary
+from trackside.sdk.in_task.channel import Channel, ReportedSummary
 from trackside.sdk.summaries.event_file import EventFile
 from trackside.summaries.event_files.values import Graph, HParams, SummaryValue, TextRows
 from trackside.summaries.event_files.writing import (

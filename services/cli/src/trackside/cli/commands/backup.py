@@ -29,7 +29,7 @@ from trackside.contracts.envelope.memory import shown
 from trackside.contracts.envelope.topics import Topics
 from trackside.contracts.wire.topic_rights import ADMIN, VIEWER
 from trackside.domain.display.text import counted
-from trackside.embedded.stack import StackOptions
+from trackside.embedded.options import StackOptions
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.settings.kafka_settings import KafkaSettings

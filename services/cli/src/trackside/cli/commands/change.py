@@ -31,11 +31,11 @@ from trackside.contracts.envelope.message import Command
 from trackside.contracts.fleet.draining import DrainDevice, ResumeDevice
 from trackside.contracts.streams.labels import AnnotateStream
 from trackside.projections.reading.reads import open_read_models
-from trackside.sdk import durations
 from trackside.sdk.client import Client
-from trackside.sdk.publication import Pong
-from trackside.sdk.specs import SpecFile
-from trackside.sdk.yaml_core import Document, YamlError, read_yaml
+from trackside.sdk.connection.publication import Pong
+from trackside.sdk.definitions import durations
+from trackside.sdk.definitions.specs import SpecFile
+from trackside.sdk.definitions.yaml_core import Document, YamlError, read_yaml
 
 
 def update(

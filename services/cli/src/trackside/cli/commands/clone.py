@@ -16,8 +16,9 @@ from trackside.contracts.envelope.topics import Topics
 from trackside.contracts.wire.topic_rights import ADMIN
 from trackside.domain.display.text import counted
 from trackside.embedded.folder import NAME
+from trackside.embedded.options import StackOptions
 from trackside.embedded.stack import STORE as STORE_FOLDER
-from trackside.embedded.stack import Stack, StackOptions
+from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.settings import secure_folder

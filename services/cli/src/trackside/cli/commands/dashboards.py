@@ -2,9 +2,9 @@
 
 from trackside.cli.render import screen
 from trackside.embedded.dashboards.servers import PORTS, mount_commands
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.folder import StackStatus
 from trackside.embedded.ports import HOST, recorded_ports
+from trackside.embedded.settings import DashboardSettings
 from trackside.embedded.stack import Stack
 
 TITLES = {"prometheus": "Prometheus", "grafana": "Grafana"}

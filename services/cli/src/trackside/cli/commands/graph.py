@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from trackside.aggregates.run.state import Run, run_of
-from trackside.aggregates.run.step_display import progress_of, shown_parameters
 from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepState
+from trackside.aggregates.run.steps.step_display import progress_of, shown_parameters
 from trackside.cli.commands.submit import check_id
 from trackside.cli.render import screen
 from trackside.cli.render.run_layout import DONE, FAILED, OTHER, RUNNING, DrawnStep

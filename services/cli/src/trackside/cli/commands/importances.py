@@ -5,8 +5,8 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any, Literal
 
-from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, search_of
+from trackside.aggregates.search.trials.objectives import names_of
 from trackside.cli.commands.trials import state_of
 from trackside.cli.render import screen
 from trackside.cli.runtime.run import run

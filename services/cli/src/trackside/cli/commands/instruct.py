@@ -19,8 +19,8 @@ from trackside.contracts.envelope.refusals import Problem
 from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.contracts.tasks.instructions import InstructTask
 from trackside.sdk.client import Client
+from trackside.sdk.definitions.instruct import Acknowledgement, whole_task_id
 from trackside.sdk.errors import problem_lines
-from trackside.sdk.instruct import Acknowledgement, whole_task_id
 
 
 def instruct(

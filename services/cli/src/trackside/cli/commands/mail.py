@@ -12,7 +12,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.artifacts.private_files import PrivateFileError, read_private
+from trackside.artifacts.blobs.private_files import PrivateFileError, read_private
 from trackside.cli.commands import tasks
 from trackside.cli.render import follow, report_page, screen
 from trackside.cli.render.report import StreamReport

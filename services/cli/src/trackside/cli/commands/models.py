@@ -44,9 +44,9 @@ from trackside.replay.causality.event_text import brief
 from trackside.replay.find_stream import find_stream
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.client import Client
-from trackside.sdk.model_versions import format_of
-from trackside.sdk.records import folded
-from trackside.sdk.yaml_core import YamlError, read_yaml
+from trackside.sdk.connection.model_versions import format_of
+from trackside.sdk.connection.records import folded
+from trackside.sdk.definitions.yaml_core import YamlError, read_yaml
 
 MOST_MODELS = 1_000
 _OF_FILES = {"uri": "--url", "sha256": "--sha256", "size_bytes": "--size"}

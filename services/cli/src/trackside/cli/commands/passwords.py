@@ -10,7 +10,7 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.envelope.ids import is_identifier
 from trackside.contracts.wire.topic_rights import ADMIN
 from trackside.embedded import stack
-from trackside.embedded.secure import BROKER, new_password, write_password
+from trackside.embedded.kafka.secure import BROKER, new_password, write_password
 from trackside.eventlog.kafka.kafka_users import set_password
 from trackside.eventlog.settings.secure_folder import password_file
 

@@ -12,7 +12,7 @@ from trackside.aggregates.pipeline.messages import (
     RetirePipeline,
     RunPipeline,
 )
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     CreateSchedule,
     DeleteSchedule,
     FireSchedule,
@@ -36,7 +36,7 @@ from trackside.domain.display.selection import Selection
 from trackside.domain.display.text import Column
 from trackside.domain.rows.table import ViewRow
 from trackside.projections.reading.reads import ReadModels, json_row, open_read_models
-from trackside.sdk.specs import read_spec_file
+from trackside.sdk.definitions.specs import read_spec_file
 
 MOST_PIPELINES = 1_000
 

@@ -18,9 +18,9 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.envelope.ids import new_id
 from trackside.domain.display.text import Column
 from trackside.sdk.client import Client
+from trackside.sdk.connection.publication import Accepted, PublishedCommand, Refused
+from trackside.sdk.connection.signing import BadKeyError, Signer, read_signer
 from trackside.sdk.errors import UnreachableError, UnsendableError, problem_lines
-from trackside.sdk.publication import Accepted, PublishedCommand, Refused
-from trackside.sdk.signing import BadKeyError, Signer, read_signer
 
 SHOWN = 50
 """Up to so many commands are all listed; of more, only those that were not accepted."""

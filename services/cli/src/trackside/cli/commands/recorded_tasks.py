@@ -9,8 +9,8 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.envelope.refusals import Problem
 from trackside.sdk.client import Client
-from trackside.sdk.recorded_steps import WantedTask, find_tasks
-from trackside.sdk.records import not_forged
+from trackside.sdk.connection.records import not_forged
+from trackside.sdk.definitions.recorded_steps import WantedTask, find_tasks
 
 
 def find(wanted: Mapping[str, WantedTask], *, quiet: bool) -> Mapping[str, Json | Problem]:

@@ -10,8 +10,8 @@ from trackside.cli.commands import stack_process
 from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.embedded.folder import ProcessStatus
-from trackside.embedded.live_status import current_status
 from trackside.embedded.stack import Stack
+from trackside.embedded.supervision.live_status import current_status
 from trackside.eventlog.clock import monotonic_s
 
 LOOK_S = 0.1

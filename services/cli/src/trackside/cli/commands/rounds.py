@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from trackside.aggregates.rounds.aggregate import ROUNDS
-from trackside.aggregates.rounds.job_spec import StageName
+from trackside.aggregates.rounds.display.round_display import round_table, shown_metric
+from trackside.aggregates.rounds.job.job_spec import StageName
 from trackside.aggregates.rounds.messages import (
     FireDeploy,
     FireEval,
@@ -14,7 +15,6 @@ from trackside.aggregates.rounds.messages import (
     RollbackModel,
     UpdateIncrementalJob,
 )
-from trackside.aggregates.rounds.round_display import round_table, shown_metric
 from trackside.aggregates.rounds.view import CONDITIONS, DEPLOYMENTS
 from trackside.aggregates.rounds.view import ROUNDS as ROUNDS_QUERY
 from trackside.cli.commands import recorded_tasks
@@ -30,7 +30,7 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.envelope.refusals import nearest
 from trackside.domain.rows.table import ViewRow
 from trackside.projections.reading.reads import json_row, open_read_models
-from trackside.sdk.specs import read_spec_file
+from trackside.sdk.definitions.specs import read_spec_file
 
 MOST_JOBS = 1_000
 _FIRES = {"train": FireTrain, "eval": FireEval, "deploy": FireDeploy}

@@ -17,10 +17,10 @@ from trackside.domain.display.text import Column, duration
 from trackside.eventlog.clock import monotonic_s
 from trackside.simulation import run
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
-from trackside.simulation.running_scenarios import SCENARIOS
-from trackside.simulation.scenarios import DEFAULT_SCENARIO, StreamScenario
+from trackside.simulation.host.worker_state import Workload
+from trackside.simulation.scenarios.running_scenarios import SCENARIOS
+from trackside.simulation.scenarios.scenarios import DEFAULT_SCENARIO, StreamScenario
 from trackside.simulation.statistics import FleetStatistics
-from trackside.simulation.worker_state import Workload
 from trackside.telemetry.logs import configure_logs
 
 MAX_CONCURRENCY = 10_000

@@ -13,10 +13,10 @@ from trackside.cli.runtime.addresses import BOOTSTRAP
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.embedded import stack
-from trackside.embedded.dashboards.joining import add_dashboards
-from trackside.embedded.dashboards.settings import DashboardSettings
-from trackside.embedded.live_status import current_status
+from trackside.embedded.joining import add_dashboards
+from trackside.embedded.settings import DashboardSettings
 from trackside.embedded.stack import CONSOLE, Stack
+from trackside.embedded.supervision.live_status import current_status
 from trackside.eventlog.settings.settings import read_settings
 
 WATCH_S = 1.0

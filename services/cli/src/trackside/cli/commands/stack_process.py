@@ -12,13 +12,13 @@ from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, DSN
 from trackside.embedded import stack
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, current_folder, held_leash
-from trackside.embedded.secure import is_secure
-from trackside.embedded.settings import SupervisionSettings
-from trackside.embedded.spares import AFTER_S
-from trackside.embedded.stack import CONSOLE, ServiceSpec, Stack, StackOptions
+from trackside.embedded.kafka.secure import is_secure
+from trackside.embedded.options import ServiceSpec, StackOptions
+from trackside.embedded.settings import DashboardSettings, SupervisionSettings
+from trackside.embedded.stack import CONSOLE, Stack
+from trackside.embedded.supervision.spares import AFTER_S
 from trackside.eventlog.settings import secure_folder
 from trackside.eventlog.settings.settings import StackSettings, read_settings
 from trackside.projections.database.settings import ReaderSettings

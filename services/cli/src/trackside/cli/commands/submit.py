@@ -26,10 +26,10 @@ from trackside.domain.folding.spec_kind import SpecKind
 from trackside.eventlog.clock import monotonic_s
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED
 from trackside.sdk.client import Client
+from trackside.sdk.connection.publication import Accepted, PublishedCommand, Refused
+from trackside.sdk.definitions.specs import SpecFile, read_spec_file
+from trackside.sdk.definitions.trial_lists import import_commands, read_trials, with_past
 from trackside.sdk.errors import problem_lines
-from trackside.sdk.publication import Accepted, PublishedCommand, Refused
-from trackside.sdk.specs import SpecFile, read_spec_file
-from trackside.sdk.trial_lists import import_commands, read_trials, with_past
 from trackside.telemetry import context
 
 ROWS_S = 60.0

@@ -21,7 +21,7 @@ from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.projections.database.positions import read_positions
 from trackside.projections.database.postgres import PostgresGoneError, SchemaMissingError, database
 from trackside.projections.tables.owners import SUMMARY_INDEXER
-from trackside.sdk.signing import Signer, read_signer
+from trackside.sdk.connection.signing import Signer, read_signer
 from trackside.summaries.directories import printable_path
 from trackside.summary_indexer.watching.report import WatchReport
 from trackside.summary_indexer.watching.tag_limits import IndexedTags

@@ -20,7 +20,7 @@ from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.recorded_stream import state_at
 from trackside.sdk.client import Client
-from trackside.sdk.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json
+from trackside.sdk.definitions.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json
 
 
 def export_trials(stream_id: str, out: Path | None, *, wants_csv: bool, every: bool) -> None:

@@ -17,7 +17,7 @@ from trackside.contracts.envelope.topics import Topics
 from trackside.contracts.wire.topic_rights import VIEWER
 from trackside.domain.display.text import Column, counted
 from trackside.embedded.folder import NAME
-from trackside.embedded.stack import StackOptions
+from trackside.embedded.options import StackOptions
 from trackside.eventlog.clock import rfc3339
 from trackside.replay.rebuild.backup_check import BackupCheckReport
 from trackside.replay.rebuild.backup_check import check_backup as fold_backup

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trackside.aggregates.rounds.round_display import metric_values, result_of
+from trackside.aggregates.rounds.display.round_display import metric_values, result_of
 from trackside.domain.rows.table import ViewRow
 from trackside.summaries.axes import number_labels, ticks
 from trackside.summaries.pictures import PictureForm

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from trackside.aggregates.pipeline.messages import CancelPipelineRuns, RetirePipeline, RunPipeline
-from trackside.aggregates.pipeline.schedule_messages import (
+from trackside.aggregates.pipeline.schedule.schedule_messages import (
     CreateSchedule,
     DeleteSchedule,
     FireSchedule,
@@ -13,7 +13,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleSpec,
     UpdateSchedule,
 )
-from trackside.aggregates.pipeline.schedule_state import ScheduleStatus
+from trackside.aggregates.pipeline.schedule.schedule_state import ScheduleStatus
 from trackside.console.commands.forms import TEXT, Form, Input
 from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
 from trackside.contracts.envelope.message import Json

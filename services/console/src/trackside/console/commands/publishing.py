@@ -18,8 +18,8 @@ from trackside.console.web.users import Role
 from trackside.contracts.envelope.ids import is_identifier
 from trackside.contracts.envelope.refusals import Problem
 from trackside.sdk.async_client import AsyncClient
+from trackside.sdk.connection.publication import Refused
 from trackside.sdk.errors import UnansweredError, UnreachableError, UnsendableError
-from trackside.sdk.publication import Refused
 from trackside.telemetry import metrics
 
 ANSWER_S = 10.0

@@ -6,28 +6,27 @@ from typing import Any
 
 import structlog
 
-from trackside.aggregates.search import suggestions
-from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.axes import axes_of
-from trackside.aggregates.search.builtin_tuners import TUNERS
-from trackside.aggregates.search.drawing_ahead import (
-    DrawnFor,
-    drawn_for,
-    draws_ahead,
-    learns,
-    seen_by_next,
-)
+from trackside.aggregates.search.advice.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
     SearchExhausted,
     SearchFailed,
     Suggester,
     TrialSuggested,
 )
-from trackside.aggregates.search.objectives import directions_of
-from trackside.aggregates.search.promotion import Start, promotes
-from trackside.aggregates.search.state import Search, search_of
-from trackside.aggregates.search.trial_reuse import next_task
-from trackside.aggregates.search.trial_traces import trial_trace
+from trackside.aggregates.search.space.axes import axes_of
+from trackside.aggregates.search.space.builtin_tuners import TUNERS
+from trackside.aggregates.search.state import Search, search_of, trial_trace
+from trackside.aggregates.search.trials import suggestions
+from trackside.aggregates.search.trials.drawing_ahead import (
+    DrawnFor,
+    drawn_for,
+    draws_ahead,
+    learns,
+    seen_by_next,
+)
+from trackside.aggregates.search.trials.objectives import directions_of
+from trackside.aggregates.search.trials.promotion import Start, promotes
+from trackside.aggregates.search.trials.trial_reuse import next_task
 from trackside.contracts.envelope.message import Event, Message
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,

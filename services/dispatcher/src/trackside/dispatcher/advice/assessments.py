@@ -6,12 +6,12 @@ from typing import Any
 
 import structlog
 
-from trackside.aggregates.search import advice, suggestions
-from trackside.aggregates.search.builtin_assessors import ASSESSORS
+from trackside.aggregates.search.advice import advice
 from trackside.aggregates.search.messages import TRIAL
-from trackside.aggregates.search.state import Search, search_of
-from trackside.aggregates.search.trial_traces import trial_trace
-from trackside.aggregates.search.verdicts import (
+from trackside.aggregates.search.space.builtin_assessors import ASSESSORS
+from trackside.aggregates.search.state import Search, search_of, trial_trace
+from trackside.aggregates.search.trials import suggestions
+from trackside.aggregates.search.trials.verdicts import (
     assessed_end,
     awaiting_verdicts,
     last_report_of,

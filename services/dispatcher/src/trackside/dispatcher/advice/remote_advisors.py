@@ -1,6 +1,6 @@
 """Tuners and assessors that are separate processes, in any language, asked over topics."""
 
-from trackside.aggregates.search.advice_messages import AnswerAssessment, AnswerSuggestion
+from trackside.aggregates.search.advice.advice_messages import AnswerAssessment, AnswerSuggestion
 from trackside.contracts.envelope.topics import Topics
 from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
 from trackside.dispatcher.advice.remote_exchange import RemoteExchange

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from trackside.aggregates.search.advice_messages import AnswerAssessment, AssessmentRequested
+from trackside.aggregates.search.advice.advice_messages import AnswerAssessment, AssessmentRequested
 from trackside.aggregates.search.state import RESUMED, FeedRow, Search
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.assessor_client import AssessmentResult

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from trackside.aggregates.search.advice_messages import (
+from trackside.aggregates.search.advice.advice_messages import (
     AnswerAssessment,
     AnswerSuggestion,
     AssessmentRequested,

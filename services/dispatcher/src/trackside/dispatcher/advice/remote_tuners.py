@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trackside.aggregates.search.advice_messages import AnswerSuggestion, SuggestionRequested
-from trackside.aggregates.search.axes import axes_of, parameters_faults
+from trackside.aggregates.search.advice.advice_messages import AnswerSuggestion, SuggestionRequested
+from trackside.aggregates.search.space.axes import axes_of, parameters_faults
 from trackside.aggregates.search.state import Search
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trackside.aggregates.search.messages import TrialStatus
-from trackside.aggregates.search.objectives import numbers
-from trackside.aggregates.search.promotion import promotes
 from trackside.aggregates.search.state import Search, Trial
+from trackside.aggregates.search.trials.objectives import numbers
+from trackside.aggregates.search.trials.promotion import promotes
 
 SuggestedItem = tuple[Literal["suggested"], int, Mapping[str, Any]]
 EndedItem = tuple[Literal["ended"], int, str, float | list[float] | None, Sequence[tuple[int, float]]]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.aggregates.search.advice_messages import FAILURES_MAX
+from trackside.aggregates.search.advice.advice_messages import FAILURES_MAX
 from trackside.aggregates.search.messages import Direction, TrialStatus
 from trackside.aggregates.search.state import RESUMED, FeedRow
 from trackside.dispatcher.assessors.stopping_rules import (

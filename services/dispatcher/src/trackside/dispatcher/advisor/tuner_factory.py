@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trackside.aggregates.search.axes import SpaceJson
-from trackside.aggregates.search.builtin_tuners import TUNERS
 from trackside.aggregates.search.messages import Direction
-from trackside.aggregates.search.promoting_options import PROMOTING
+from trackside.aggregates.search.space.axes import SpaceJson
+from trackside.aggregates.search.space.builtin_tuners import TUNERS
+from trackside.aggregates.search.space.promoting_options import PROMOTING
 from trackside.dispatcher.plugins.tuner_plugins import PluginTuner
 from trackside.dispatcher.tuners.list_tuner import batch_tuner, grid_tuner
 from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from trackside.aggregates.search.builtin_tuners import TUNERS
 from trackside.aggregates.search.messages import SearchEnded, SearchStarted, TrialEnded, TrialSuggested
+from trackside.aggregates.search.space.builtin_tuners import TUNERS
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.envelope.message import Message, Record
 from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused

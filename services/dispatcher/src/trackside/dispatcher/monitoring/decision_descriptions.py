@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionFailed
+from trackside.aggregates.search.advice.advice_messages import AssessmentFailed, SuggestionFailed
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchFailed,
@@ -12,8 +12,7 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.aggregates.search.state import Search, Trial
-from trackside.aggregates.search.trial_traces import trial_trace
+from trackside.aggregates.search.state import Search, Trial, trial_trace
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.envelope.trace_context import derive_span
 from trackside.contracts.streams.commands import CommandReceived, CommandRefused

@@ -19,8 +19,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from trackside.aggregates.search.axes import SpaceJson, axes_of, parameters_faults
 from trackside.aggregates.search.messages import Direction
+from trackside.aggregates.search.space.axes import SpaceJson, axes_of, parameters_faults
 from trackside.contracts.fleet.plugins import find_entry_point
 from trackside.dispatcher.plugins.entry_points import installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError

@@ -4,7 +4,7 @@ import traceback
 from itertools import dropwhile
 from pathlib import Path
 
-from trackside.aggregates.search.advice_messages import MESSAGE_MAX, TRACEBACK_MAX
+from trackside.aggregates.search.advice.advice_messages import MESSAGE_MAX, TRACEBACK_MAX
 from trackside.contracts.envelope.redaction import redact
 
 _DISPATCHER = Path(__file__).parents[1]

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.aggregates.search.axes import Axes, Axis
-from trackside.aggregates.search.space import NAME
+from trackside.aggregates.search.space.axes import Axes, Axis
+from trackside.aggregates.search.space.space import NAME
 
 
 def complete(

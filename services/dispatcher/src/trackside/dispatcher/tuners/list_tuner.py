@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trackside.aggregates.search.axes import SpaceJson, axes_of, point_at, size
+from trackside.aggregates.search.space.axes import SpaceJson, axes_of, point_at, size
 from trackside.dispatcher.tuners.tuner import (
     EndState,
     TrialValue,

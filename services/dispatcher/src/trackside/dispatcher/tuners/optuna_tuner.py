@@ -9,9 +9,9 @@ import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trackside.aggregates.search.axes import Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
 from trackside.aggregates.search.messages import Direction
-from trackside.aggregates.search.space import NAME
+from trackside.aggregates.search.space.axes import Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
+from trackside.aggregates.search.space.space import NAME
 from trackside.dispatcher.tuners.bounded_history import BoundedHistory, rank_of_complete, rank_of_pruned
 from trackside.dispatcher.tuners.generation_index import GenerationIndex
 from trackside.dispatcher.tuners.optuna_samplers import (

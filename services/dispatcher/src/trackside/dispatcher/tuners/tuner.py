@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from trackside.aggregates.search.axes import Axes, NotInSpaceError, encode, point_at, size
+from trackside.aggregates.search.space.axes import Axes, NotInSpaceError, encode, point_at, size
 
 TrialValue = float | Sequence[float] | None
 """The objective value of a trial: a number, or one for each of several objectives."""

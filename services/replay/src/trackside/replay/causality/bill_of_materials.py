@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from trackside.aggregates.model.messages import ModelVersionAdded
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.rounds import deploy_messages, messages
+from trackside.aggregates.rounds import messages
+from trackside.aggregates.rounds.job import deploy_messages
 from trackside.contracts.envelope.message import Json, Message, Record
 from trackside.contracts.envelope.topics import Topics
 from trackside.contracts.fleet.fleet import CatalogueChanged, WorkerJoined

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.aggregates.search.axes import Axes, axes_of, parameters_faults
 from trackside.aggregates.search.messages import StartSearch, TrialStatus
+from trackside.aggregates.search.space.axes import Axes, axes_of, parameters_faults
 from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.envelope.refusals import Problem
 from trackside.contracts.wire.codec import command_of

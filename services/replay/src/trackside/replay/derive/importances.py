@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.search.messages import TrialStatus
-from trackside.aggregates.search.objectives import directions_of, numbers
 from trackside.aggregates.search.state import Search, Trial
+from trackside.aggregates.search.trials.objectives import directions_of, numbers
 from trackside.replay.history.errors import ReplayError
 from trackside.summaries.correlation import MIN_SAMPLES, Correlation, correlations
 

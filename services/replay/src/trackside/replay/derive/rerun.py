@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.search.messages import Origin, SearchSpec, StartSearch, TrialStatus
-from trackside.aggregates.search.promotion import budget_parameter, promotes
 from trackside.aggregates.search.state import Search, Trial
+from trackside.aggregates.search.trials.promotion import budget_parameter, promotes
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
 MAX_TRIALS = 10_000

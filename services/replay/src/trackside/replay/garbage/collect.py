@@ -3,7 +3,7 @@
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
-from trackside.artifacts.blobs import Blob, Unfinished
+from trackside.artifacts.blobs.blobs import Blob, Unfinished
 from trackside.artifacts.store import Store
 from trackside.replay.garbage.holders import Holders
 from trackside.replay.history.errors import ReplayError

@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from trackside.artifacts.blobs import CHUNK_BYTES, Blob, BlobReader, blob_path, is_digest
-from trackside.artifacts.reading import checked_parts
-from trackside.artifacts.source_files import SourceFile
+from trackside.artifacts.blobs.blobs import CHUNK_BYTES, Blob, BlobReader, blob_path, is_digest
+from trackside.artifacts.blobs.reading import checked_parts
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.store import ReportBytes, Store
 from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE
 from trackside.replay.history.errors import DamagedFileError, UnsupportedFileError

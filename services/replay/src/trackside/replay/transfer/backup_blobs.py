@@ -6,11 +6,11 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
-from trackside.artifacts.blobs import Blob, BlobReader, BlobStore, blob_path
+from trackside.artifacts.blobs.blobs import Blob, BlobReader, BlobStore, blob_path
+from trackside.artifacts.blobs.file_blobs import FileBlobs
+from trackside.artifacts.blobs.reading import checked_parts
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
-from trackside.artifacts.file_blobs import FileBlobs
-from trackside.artifacts.reading import checked_parts
-from trackside.artifacts.source_files import SourceFile
 from trackside.replay.history.errors import DamagedFileError
 
 BATCH_FILES, BATCH_BYTES = 64, 64 * 2**20

@@ -17,7 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from trackside.artifacts.file_blobs import sync_folder
+from trackside.artifacts.blobs.file_blobs import sync_folder
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.replay.history.errors import DamagedFileError, UnsupportedFileError
 from trackside.replay.transfer.file_format import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.artifacts.blobs import Blob
+from trackside.artifacts.blobs.blobs import Blob
 from trackside.artifacts.errors import StoreMissing
 from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.envelope.message import Record

@@ -39,8 +39,8 @@ from trackside.eventlog.reactor.serving import from_start
 from trackside.eventlog.reactor.spill import SpillStore
 from trackside.eventlog.released_streams import read_again
 from trackside.eventlog.retry import retry_until_reachable, retry_with_timeout
-from trackside.sdk.publication import command_record
-from trackside.sdk.signing import Signer
+from trackside.sdk.connection.publication import command_record
+from trackside.sdk.connection.signing import Signer
 from trackside.summaries.directories import path_of
 from trackside.summary_indexer.seldom_warnings import SeldomWarning
 from trackside.summary_indexer.watching.looks import LogPosition

@@ -1,8 +1,9 @@
 """Visits a job: finds its files, reads on where the log ends, and appends what they hold."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,7 +22,6 @@ from trackside.eventlog.clock import now_ms
 from trackside.eventlog.log import Outgoing
 from trackside.summaries.directories import FoundFile, JobDirectory, list_job, printable_path, problem_of
 from trackside.summaries.event_files.reading import PIECE
-from trackside.summary_indexer.watching.byte_budget import ByteBudget
 from trackside.summary_indexer.watching.file_reader import (
     ComparedFile,
     FileReader,
@@ -396,3 +396,27 @@ class JobVisitor:
 
 def _indexed(files: Sequence[FoundFile]) -> list[FoundFile]:
     return [file for file in files if file.format in INDEXED_FORMATS]
+
+
+class ByteBudget:
+    """A number of bytes of which parts are taken and given back; who asks first gets its part first."""
+
+    def __init__(self, total: int) -> None:
+        self._total = self._left = total
+        self._turn = asyncio.Lock()
+        self._returned = asyncio.Event()
+
+    @asynccontextmanager
+    async def taken(self, size: int) -> AsyncIterator[None]:
+        """Takes that many bytes while the context lasts, all of them if there are less; waits for them."""
+        size = min(size, self._total)
+        async with self._turn:
+            while self._left < size:
+                self._returned.clear()
+                await self._returned.wait()
+            self._left -= size
+        try:
+            yield
+        finally:
+            self._left += size
+            self._returned.set()

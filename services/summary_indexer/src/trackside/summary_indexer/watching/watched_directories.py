@@ -11,7 +11,7 @@ from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
 from trackside.contracts.envelope.message import Event
 from trackside.eventlog.reactor.service_context import ServiceContext
-from trackside.sdk.signing import Signer
+from trackside.sdk.connection.signing import Signer
 from trackside.summaries.directories import printable_path
 from trackside.summaries.kinds.registry import KINDS
 from trackside.summary_indexer.watching.file_reader import FileReader

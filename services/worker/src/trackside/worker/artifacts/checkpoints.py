@@ -13,8 +13,8 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S
 from trackside.worker.artifacts.uploads import Uploads
-from trackside.worker.process_messages import CheckpointAnswer, CheckpointRequest
-from trackside.worker.report_messages import ArtifactReady
+from trackside.worker.messages.process_messages import CheckpointAnswer, CheckpointRequest
+from trackside.worker.messages.report_messages import ArtifactReady
 
 log = structlog.get_logger("trackside.worker")
 

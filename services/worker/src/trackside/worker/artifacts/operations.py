@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from trackside.artifacts.blobs.source_files import SourceFile
 from trackside.artifacts.cache import Cache
 from trackside.artifacts.errors import ArtifactChanged, ArtifactError
-from trackside.artifacts.source_files import SourceFile
 from trackside.artifacts.store import ReportBytes, Store, stored_uri
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference

@@ -27,7 +27,7 @@ from trackside.worker.artifacts.store_messages import (
     decode_request,
     encode_answer,
 )
-from trackside.worker.child.parent_death import die_with
+from trackside.worker.child.process.parent_death import die_with
 
 MAX_OPERATIONS = 8
 """How many operations run at once."""

@@ -24,9 +24,14 @@ from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 from trackside.worker.artifacts.store_messages import RETRIED, UNREACHABLE
 from trackside.worker.artifacts.store_outage import StoreOutage
 from trackside.worker.artifacts.upload_deadline import UploadDeadline
-from trackside.worker.child.summary_spool import BAD_SUMMARY, summary_file
-from trackside.worker.process_messages import encode
-from trackside.worker.report_messages import StoredAnswer, StoredRequest, SummaryOmitted, SummaryValueReport
+from trackside.worker.child.channel.summary_spool import BAD_SUMMARY, summary_file
+from trackside.worker.messages.process_messages import encode
+from trackside.worker.messages.report_messages import (
+    StoredAnswer,
+    StoredRequest,
+    SummaryOmitted,
+    SummaryValueReport,
+)
 from trackside.worker.reporting.reporter import Reporter
 from trackside.worker.reporting.summary_items import problem_of
 

@@ -27,9 +27,9 @@ from trackside.telemetry import metrics
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S, RETRIED, UNREACHABLE
 from trackside.worker.artifacts.upload_deadline import UploadDeadline
-from trackside.worker.child.spool import content_path, record_file
-from trackside.worker.process_messages import SPOOL_RECORD, UnreadableMessageError, decode
-from trackside.worker.report_messages import ArtifactReady
+from trackside.worker.child.channel.spool import content_path, record_file
+from trackside.worker.messages.process_messages import SPOOL_RECORD, UnreadableMessageError, decode
+from trackside.worker.messages.report_messages import ArtifactReady
 from trackside.worker.reporting.reporter import Reporter
 
 log = structlog.get_logger("trackside.worker")

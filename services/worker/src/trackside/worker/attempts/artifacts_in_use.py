@@ -14,7 +14,7 @@ from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.worker.artifacts.inputs import InputCache, release
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.attempts.conversation import Conversation
-from trackside.worker.process_messages import ArtifactReleased, FetchAnswer, FetchRequest, encode
+from trackside.worker.messages.process_messages import ArtifactReleased, FetchAnswer, FetchRequest, encode
 from trackside.worker.reporting.reporter import Reporter
 
 _Key = tuple[str, int, str]

@@ -17,16 +17,16 @@ from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
 from trackside.worker.attempts.attempt_secrets import AttemptSecrets
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
-from trackside.worker.attempts.descriptors import close_all, send_with_descriptors
-from trackside.worker.attempts.forkserver_connection import ForkserverGoneError, TaskProcess
-from trackside.worker.attempts.memory_at_end import MemoryAtEnd, memory_at_end
+from trackside.worker.attempts.forkservers.descriptors import close_all, send_with_descriptors
+from trackside.worker.attempts.forkservers.forkserver_connection import ForkserverGoneError, TaskProcess
+from trackside.worker.attempts.memory.memory_at_end import MemoryAtEnd, memory_at_end
 from trackside.worker.attempts.outcome import Ending, determine_ending, finished, load_failure, start_failure
 from trackside.worker.attempts.output import read_lines
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, assignment_of
 from trackside.worker.attempts.task_messages import TaskMessages
-from trackside.worker.child.orphans import MAX_NAMED
-from trackside.worker.child.summary_spool import summaries_below
-from trackside.worker.process_messages import (
+from trackside.worker.child.channel.summary_spool import summaries_below
+from trackside.worker.child.process.orphans import MAX_NAMED
+from trackside.worker.messages.process_messages import (
     FROM_TASK,
     AnswerTaken,
     AttemptEnding,

@@ -5,11 +5,11 @@ from collections.abc import Collection
 
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.envelope.secret_references import references_in, resolve
-from trackside.worker.assignment import Assignment
 from trackside.worker.attempts.outcome import Ending, start_error
 from trackside.worker.attempts.secret_source import SecretMissingError, SecretSource
 from trackside.worker.attempts.spec import AttemptSpec
-from trackside.worker.process_messages import ParametersAnswer
+from trackside.worker.messages.assignment import Assignment
+from trackside.worker.messages.process_messages import ParametersAnswer
 from trackside.worker.secret_mask import SecretMask
 
 

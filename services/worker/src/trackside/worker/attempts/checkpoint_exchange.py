@@ -6,8 +6,13 @@ from collections.abc import Callable
 from trackside.contracts.tasks.artifacts import CheckpointReference
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.worker.artifacts.checkpoints import Checkpoints
-from trackside.worker.process_messages import CheckpointAnswer, CheckpointRequest, TrainingResumed, encode
-from trackside.worker.report_messages import ArtifactReady
+from trackside.worker.messages.process_messages import (
+    CheckpointAnswer,
+    CheckpointRequest,
+    TrainingResumed,
+    encode,
+)
+from trackside.worker.messages.report_messages import ArtifactReady
 from trackside.worker.reporting.reporter import Reporter
 
 

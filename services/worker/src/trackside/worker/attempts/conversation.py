@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from trackside.contracts.tasks.instructions import Instruction
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskError
 from trackside.worker.attempts.outcome import Ending
-from trackside.worker.process_messages import (
+from trackside.worker.messages.process_messages import (
     InstructionAnswer,
     InstructionMessage,
     ServiceAlive,

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskError, TaskStatus
-from trackside.telemetry.process_ends import how_ended
-from trackside.worker.attempts.memory_at_end import MEMORY_UNKNOWN, MemoryAtEnd
-from trackside.worker.process_messages import AttemptEnding
+from trackside.telemetry.process_start import how_ended
+from trackside.worker.attempts.memory.memory_at_end import MEMORY_UNKNOWN, MemoryAtEnd
+from trackside.worker.messages.process_messages import AttemptEnding
 
 Ending = dict[str, Any]
 """Fields of AttemptEnded."""

@@ -7,10 +7,10 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside.artifacts.private_files import PrivateFileError, read_private
+from trackside.artifacts.blobs.private_files import PrivateFileError, read_private
 from trackside.contracts.envelope.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.envelope.redaction import redact
-from trackside.telemetry.core_dumps import end_core_dumps
+from trackside.telemetry.process_start import end_core_dumps
 from trackside.worker.settings import WorkerSettings
 
 MAX_BYTES = 65_536

@@ -11,19 +11,19 @@ from trackside.worker.artifacts.checkpoints import ASKED_FILE, Checkpoints
 from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.artifacts.uploads import Uploads
-from trackside.worker.assignment import Assignment
-from trackside.worker.attempts.cgroups import Cgroups
 from trackside.worker.attempts.device_locks import DeviceLocks
-from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
-from trackside.worker.attempts.forkserver_connection import TaskProcess
-from trackside.worker.attempts.memory_cap import MemoryCap
-from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.attempts.forkservers.forkserver_client import ForkserverClient, allowed_environment
+from trackside.worker.attempts.forkservers.forkserver_connection import TaskProcess
+from trackside.worker.attempts.memory.cgroups import Cgroups
+from trackside.worker.attempts.memory.memory_cap import MemoryCap
+from trackside.worker.attempts.memory.memory_pressure import MemoryPressure
 from trackside.worker.attempts.secret_source import SecretSource
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
 from trackside.worker.host.neighbours import Neighbourhood
-from trackside.worker.process_messages import ProcessFree, TrainingInterrupted
-from trackside.worker.report_messages import ArtifactReady
+from trackside.worker.messages.assignment import Assignment
+from trackside.worker.messages.process_messages import ProcessFree, TrainingInterrupted
+from trackside.worker.messages.report_messages import ArtifactReady
 from trackside.worker.reporting.journal import INPUTS, OUTPUTS, Journal, JournalEntry
 from trackside.worker.temporary_folders import temporary_folder
 

@@ -12,8 +12,8 @@ from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.spec import AttemptListener
-from trackside.worker.child.progress import FORKED, is_kept
-from trackside.worker.process_messages import (
+from trackside.worker.child.channel.progress import FORKED, is_kept
+from trackside.worker.messages.process_messages import (
     AnswerReceived,
     AnswerTaken,
     ArtifactReleased,
@@ -32,7 +32,7 @@ from trackside.worker.process_messages import (
     TrainingResumed,
     type_of,
 )
-from trackside.worker.report_messages import (
+from trackside.worker.messages.report_messages import (
     ArtifactReady,
     FinalValue,
     PointBatch,

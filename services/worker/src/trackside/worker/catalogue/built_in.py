@@ -16,7 +16,10 @@ _STORES = (CREDENTIALS, "TRACKSIDE_STORE_TIMEOUT_S")
 _TYPES = (
     TaskType(CHECK_ARTIFACTS),
     TaskType(
-        WATCH_DATASET, "trackside.incremental.watching:WatchDataset", environment=_STORES, runner="service"
+        WATCH_DATASET,
+        "trackside.incremental.watching.watching:WatchDataset",
+        environment=_STORES,
+        runner="service",
     ),
     TaskType(WRITE_MANIFEST, "trackside.incremental.manifests:WriteManifest", environment=_STORES),
     TaskType(COPY_MODEL, "trackside.incremental.copying:CopyModel", environment=_STORES),

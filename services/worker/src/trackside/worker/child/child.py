@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from trackside.sdk import trial
-from trackside.telemetry.core_dumps import end_core_dumps
-from trackside.worker.child import at_exit, masking, orphans, phases
-from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
-from trackside.worker.child.parent_death import die_with
-from trackside.worker.child.process_memory import ProcessMemory
-from trackside.worker.child.process_reset import ProcessBaseline
-from trackside.worker.child.progress import ProgressFile
-from trackside.worker.child.spool import spool_of
-from trackside.worker.child.worker_channel import WorkerChannel
-from trackside.worker.process_messages import ProcessFree
+from trackside.telemetry.process_start import end_core_dumps
+from trackside.worker.child import phases
+from trackside.worker.child.channel.control_channel import ControlChannel, WorkerGoneError
+from trackside.worker.child.channel.progress import ProgressFile
+from trackside.worker.child.channel.spool import spool_of
+from trackside.worker.child.channel.worker_channel import WorkerChannel
+from trackside.worker.child.process import at_exit, masking, orphans
+from trackside.worker.child.process.parent_death import die_with
+from trackside.worker.child.process.process_memory import ProcessMemory
+from trackside.worker.child.process.process_reset import ProcessBaseline
+from trackside.worker.messages.process_messages import ProcessFree
 
 
 def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:

@@ -1,6 +1,6 @@
 """The process that task processes are forked from: single-threaded, with torch imported once.
 
-Its messages (trackside.worker.process_messages) are packets on a Unix socket. Only the forkserver reaps task
+Its messages (`worker.messages.process_messages`) are packets on a Unix socket. Only the forkserver reaps task
 processes, so only it knows whether a pid still belongs to one: therefore it sends the signals, too. When a
 task process has ended, the processes that it has left are killed; its exit is reported once they are gone.
 
@@ -21,10 +21,11 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, assert_never
 
-from trackside.worker.child import child, huge_pages, orphans
+from trackside.worker.child import child
 from trackside.worker.child.held_processes import HeldProcesses
-from trackside.worker.child.parent_death import die_with
-from trackside.worker.forkserver_messages import (
+from trackside.worker.child.process import huge_pages, orphans
+from trackside.worker.child.process.parent_death import die_with
+from trackside.worker.messages.forkserver_messages import (
     PROTOCOL,
     ForkFailed,
     ForkProcess,
@@ -38,7 +39,7 @@ from trackside.worker.forkserver_messages import (
     ReleaseProcess,
     SignalProcess,
 )
-from trackside.worker.process_messages import (
+from trackside.worker.messages.process_messages import (
     TO_FORKSERVER,
     FromForkserver,
     ToForkserver,

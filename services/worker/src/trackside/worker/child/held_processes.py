@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.durable_files import write_all
-from trackside.worker.forkserver_messages import HeldProcess, HoldProcess
+from trackside.worker.messages.forkserver_messages import HeldProcess, HoldProcess
 
 MAX_UNREAD_BYTES = 16_777_216
 READ_BYTES = 65_536

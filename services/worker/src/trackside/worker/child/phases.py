@@ -17,14 +17,14 @@ from typing import Any, NoReturn
 from trackside.contracts.tasks.tasks import MAX_RESULT_BYTES, AttemptEnd, TaskStatus
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
-from trackside.sdk.checkpoints import CheckpointError
-from trackside.sdk.saving import RESULT, SaveError
-from trackside.worker.assignment import Assignment
-from trackside.worker.child import at_exit, masking, orphans
-from trackside.worker.child.control_channel import AnswerT, ControlChannel
-from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
-from trackside.worker.child.process_memory import ProcessMemory, release_memory
-from trackside.worker.child.program import ProgramTask, program_failure
+from trackside.sdk.in_task.checkpoints import CheckpointError
+from trackside.sdk.in_task.saving import RESULT, SaveError
+from trackside.worker.child.channel.control_channel import AnswerT, ControlChannel
+from trackside.worker.child.channel.worker_channel import WorkerChannel
+from trackside.worker.child.process import at_exit, masking, orphans
+from trackside.worker.child.process.out_of_memory import exception_chain, out_of_memory
+from trackside.worker.child.process.process_memory import ProcessMemory, release_memory
+from trackside.worker.child.program.program import ProgramTask, program_failure
 from trackside.worker.child.serialise import (
     MAX_MESSAGE_CHARACTERS,
     UnreportableError,
@@ -32,9 +32,9 @@ from trackside.worker.child.serialise import (
     exit_failure,
     to_plain_json,
 )
-from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
-from trackside.worker.process_messages import (
+from trackside.worker.messages.assignment import Assignment
+from trackside.worker.messages.process_messages import (
     AnswerTaken,
     AttemptEnding,
     AttemptOver,
@@ -46,7 +46,7 @@ from trackside.worker.process_messages import (
     TrainingInterrupted,
     encode,
 )
-from trackside.worker.report_messages import StoredAnswer
+from trackside.worker.messages.report_messages import StoredAnswer
 
 OUTPUTS = "TRACKSIDE_OUTPUTS"
 """The variable with the folder for what is saved when the task has finished."""

@@ -10,11 +10,11 @@ from typing import Any
 from trackside.contracts.envelope.redaction import REDACTED, is_called_secret
 from trackside.contracts.tasks.tasks import MAX_RESULT_BYTES
 from trackside.contracts.wire.secret_search import name_within
-from trackside.sdk.checkpoints import CheckpointError
-from trackside.sdk.coded_error import CodedError
-from trackside.sdk.saving import SaveError
-from trackside.worker.child.masking import mask_secrets, redact
-from trackside.worker.child.out_of_memory import disk_is_full
+from trackside.sdk.in_task.channel import CodedError
+from trackside.sdk.in_task.checkpoints import CheckpointError
+from trackside.sdk.in_task.saving import SaveError
+from trackside.worker.child.process.masking import mask_secrets, redact
+from trackside.worker.child.process.out_of_memory import disk_is_full
 from trackside.worker.output_text import keep_end, printable
 
 MAX_DEPTH = 32

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from trackside.eventlog.log import Appended
-from trackside.worker.attempts.forkserver_connection import TaskProcess
+from trackside.worker.attempts.forkservers.forkserver_connection import TaskProcess
 from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.ledger import Allocation, Stage

@@ -19,14 +19,15 @@ from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.eventlog.log import Appended
 from trackside.telemetry import context, metrics
 from trackside.worker.artifacts.uploads import Uploads
-from trackside.worker.attempts.forkserver_connection import TaskProcess
+from trackside.worker.attempts.forkservers.forkserver_connection import TaskProcess
 from trackside.worker.attempts.outcome import Ending
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener
 from trackside.worker.catalogue.task_catalogue import TaskType
-from trackside.worker.child.out_of_memory import Resource
+from trackside.worker.child.process.out_of_memory import Resource
 from trackside.worker.host.devices import HostDevice
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.host.usage import Usage
+from trackside.worker.messages.process_messages import ProcessFree, TrainingInterrupted
 from trackside.worker.placements.admission import AdmissionControl
 from trackside.worker.placements.device_time import DeviceTime
 from trackside.worker.placements.fencing import FencingTable, Refusal
@@ -45,7 +46,6 @@ from trackside.worker.placements.local_placement import (
 from trackside.worker.placements.placement_run import make_run
 from trackside.worker.placements.sharing import published
 from trackside.worker.placements.warm_processes import WarmProcessPool
-from trackside.worker.process_messages import ProcessFree, TrainingInterrupted
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 

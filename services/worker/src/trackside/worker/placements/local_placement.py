@@ -15,16 +15,16 @@ from trackside.domain.tasks.retries import raised
 from trackside.worker.artifacts.checkpoints import Checkpoints
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
-from trackside.worker.attempts.forkserver_connection import TaskProcess
-from trackside.worker.attempts.memory_cap import MemoryCap, memory_cap
+from trackside.worker.attempts.forkservers.forkserver_connection import TaskProcess
+from trackside.worker.attempts.memory.memory_cap import MemoryCap, memory_cap
 from trackside.worker.attempts.spec import AttemptSpec
 from trackside.worker.catalogue.task_catalogue import TaskType
-from trackside.worker.child.out_of_memory import Resource
+from trackside.worker.child.process.out_of_memory import Resource
 from trackside.worker.host.devices import HostDevice
 from trackside.worker.host.sampler import OwnedSession
+from trackside.worker.messages.process_messages import AnswerTaken, FromTask
 from trackside.worker.placements.fencing import Refusal
 from trackside.worker.placements.ledger import Allocation, Claim, Ledger, Stage
-from trackside.worker.process_messages import AnswerTaken, FromTask
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter

@@ -10,11 +10,11 @@ import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from trackside.worker.attempts.forkserver_connection import TaskProcess
+from trackside.worker.attempts.forkservers.forkserver_connection import TaskProcess
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.sampler import OwnedSession
+from trackside.worker.messages.process_messages import ProcessFree
 from trackside.worker.placements.ledger import Allocation, Claim, Ledger, Stage
-from trackside.worker.process_messages import ProcessFree
 
 ProcessKind = tuple[TaskType, str]
 """What the tasks of one process have in common: the task type as it is defined, and CUDA_VISIBLE_DEVICES."""

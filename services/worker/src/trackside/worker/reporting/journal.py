@@ -20,7 +20,7 @@ from pathlib import Path
 from trackside.telemetry.context import now_ns
 from trackside.telemetry.disk_space import write_obstacle
 from trackside.worker.durable_files import sync, write_atomically
-from trackside.worker.process_messages import (
+from trackside.worker.messages.process_messages import (
     ENDING_FILE,
     PROGRESS,
     AnswerTaken,

@@ -5,7 +5,7 @@ from typing import cast
 
 from trackside.contracts.tasks.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks.tasks import NonFinite
-from trackside.worker.report_messages import MetricPoint, ReportedValue
+from trackside.worker.messages.report_messages import MetricPoint, ReportedValue
 from trackside.worker.reporting.journal import JournalEntry
 
 

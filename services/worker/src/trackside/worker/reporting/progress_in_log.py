@@ -7,7 +7,7 @@ from trackside.eventlog.log import Appended
 
 
 class ProgressInLog:
-    """Counts the messages of a task whose events are all appended; see trackside.worker.child.progress.
+    """Counts the messages of a task whose events are all appended; see `worker.child.channel.progress`.
 
     The events of a placement are appended in their order. So when one is in the log, so are those of all
     messages that were handled before the one that it came from. While it is `muted`, nothing is sent: what

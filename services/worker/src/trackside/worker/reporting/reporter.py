@@ -36,14 +36,14 @@ from trackside.contracts.tasks.tasks import (
 from trackside.contracts.wire.secret_search import without_secrets
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Appended, Outgoing
-from trackside.worker.output_text import tag_text
-from trackside.worker.report_messages import (
+from trackside.worker.messages.report_messages import (
     ArtifactReady,
     MetricPoint,
     ReportedValue,
     StepReport,
     SummaryValueReport,
 )
+from trackside.worker.output_text import tag_text
 from trackside.worker.reporting.attempt_counts import count_end
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry

@@ -7,8 +7,8 @@ from trackside.contracts.envelope.ids import is_identifier
 from trackside.contracts.envelope.redaction import redact
 from trackside.contracts.tasks.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
 from trackside.contracts.wire.secret_search import without_secrets
+from trackside.worker.messages.report_messages import SummaryValueReport
 from trackside.worker.output_text import tag_text
-from trackside.worker.report_messages import SummaryValueReport
 from trackside.worker.reporting.journal import JournalEntry
 
 MAX_ITEMS = 200

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from trackside.contracts.tasks.summaries import MAX_TAGS
 from trackside.telemetry import metrics
+from trackside.worker.messages.report_messages import MetricPoint
 from trackside.worker.output_text import tag_text
-from trackside.worker.report_messages import MetricPoint
 
 TOO_MANY_TAGS = "too_many_tags"
 ALWAYS_TAKEN = ("system/", "objective")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trackside.artifacts.blobs import Blob
+from trackside.artifacts.blobs.blobs import Blob
 from trackside.artifacts.store import Store
 from trackside.cli.commands.artifacts.finding import installed_store
 from trackside.cli.commands.change import seconds
@@ -22,7 +22,7 @@ from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.garbage.collect import MAX_DIGESTS, GarbagePlan, delete, plan
 from trackside.replay.garbage.scan import HolderScan
 from trackside.sdk.client import Client
-from trackside.sdk.publication import Refused
+from trackside.sdk.connection.publication import Refused
 
 REASON = "keep_checkpoints"
 SHOWN = 50

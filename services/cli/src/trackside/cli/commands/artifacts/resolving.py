@@ -19,8 +19,7 @@ from trackside.contracts.envelope.memory import shown
 from trackside.contracts.envelope.refusals import Problem, nearest
 from trackside.contracts.tasks.artifacts import STORED, ArtifactReference
 from trackside.projections.reading.reads import ReadModels, open_read_models
-from trackside.sdk.errors import UnsendableError
-from trackside.sdk.references import (
+from trackside.sdk.definitions.references import (
     UNKNOWN,
     WantedModelVersion,
     WantedReference,
@@ -28,6 +27,7 @@ from trackside.sdk.references import (
     version_number,
     wanted_reference,
 )
+from trackside.sdk.errors import UnsendableError
 
 ALL_MODELS = 1_000_000
 REQUESTS = 8

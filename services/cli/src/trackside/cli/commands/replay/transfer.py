@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 
-from trackside.artifacts.blobs import Blob
+from trackside.artifacts.blobs.blobs import Blob
 from trackside.cli.commands.artifacts.finding import installed_store
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from trackside.aggregates.run.critical_path import path_text
 from trackside.aggregates.run.messages import StartPipelineRun
+from trackside.aggregates.run.steps.critical_path import path_text
 from trackside.cli.commands import recorded_tasks
 from trackside.cli.commands.artifacts import resolving
 from trackside.cli.render import screen
@@ -21,7 +21,7 @@ from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipel
 from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.replay.find_stream import find_stream
-from trackside.sdk.specs import read_spec_file
+from trackside.sdk.definitions.specs import read_spec_file
 from trackside.whatif.run_comparison import RunComparison, RunGrid, compare_run, dry_run
 from trackside.whatif.run_recording import RunRecording, read_run
 from trackside.whatif.run_simulation import SimulatedRun

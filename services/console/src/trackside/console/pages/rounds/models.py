@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from trackside.aggregates.model.view import VERSIONS, version_facts
-from trackside.aggregates.rounds.round_display import as_number
+from trackside.aggregates.rounds.display.round_display import as_number
 from trackside.console.commands.model_actions import version_actions
 from trackside.console.pages.rounds.bills import bill_values, read_bill
 from trackside.console.pages.stream import stream_values

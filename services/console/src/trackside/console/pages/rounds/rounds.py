@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from trackside.aggregates.rounds.round_display import (
+from trackside.aggregates.rounds.display.round_display import (
     facts,
     metric_values,
     result_of,
@@ -12,7 +12,7 @@ from trackside.aggregates.rounds.round_display import (
     shown_metric,
     why_of,
 )
-from trackside.aggregates.rounds.trigger_display import progress_text
+from trackside.aggregates.rounds.display.trigger_display import progress_text
 from trackside.aggregates.rounds.view import SERVICES
 from trackside.console.commands.round_actions import approval_actions, rollback_actions
 from trackside.console.pages.stream import row_of_kind, stream_values

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from trackside.aggregates.run.critical_path import critical_path_of_rows, path_text
 from trackside.aggregates.run.step_messages import FAILURES
+from trackside.aggregates.run.steps.critical_path import critical_path_of_rows, path_text
 from trackside.console.web.page import ChartValues, PageRequest
 from trackside.domain.display.text import duration
 from trackside.domain.rows.table import ViewRow

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from trackside.aggregates.run.page import facts, notes_of, why
 from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import StepState
+from trackside.aggregates.run.steps.page import facts, notes_of, why
 from trackside.console.commands.run_actions import gate_actions, item_actions, step_actions
 from trackside.console.pages.runs.parameter_sources import parameter_rows
 from trackside.console.pages.stream import row_of_kind, stream_values

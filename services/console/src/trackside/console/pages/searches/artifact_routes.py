@@ -15,10 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from trackside.artifacts.blobs import Blob
+from trackside.artifacts.blobs.blobs import Blob
+from trackside.artifacts.blobs.reading import checked_parts
 from trackside.artifacts.errors import ArtifactError, BadArtifact, StoreUnreachable
 from trackside.artifacts.manifests import ManifestFile
-from trackside.artifacts.reading import checked_parts
 from trackside.artifacts.store import Store
 from trackside.console.web.application import Pages, explained
 from trackside.console.web.page import PageNotFound, PageRequest

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from trackside.aggregates.search.axes import Axes, Axis, NotInSpaceError, encode
+from trackside.aggregates.search.space.axes import Axes, Axis, NotInSpaceError, encode
 from trackside.dispatcher.tuners.promotion.population import Perturbation, drawn_value
 from trackside.dispatcher.tuners.promotion.promoting_tuner import PromotableTrial
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from numpy.random import RandomState
 
-from trackside.aggregates.search.axes import SpaceJson, axes_of, flat_axes
 from trackside.aggregates.search.messages import Direction
+from trackside.aggregates.search.space.axes import SpaceJson, axes_of, flat_axes
 from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner
 from trackside.dispatcher.tuners.tuner import TriedParameters, suggestion_seed
 

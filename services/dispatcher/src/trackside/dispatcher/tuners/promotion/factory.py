@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.aggregates.search.axes import SpaceJson, axes_of
 from trackside.aggregates.search.messages import Direction
-from trackside.aggregates.search.promoting_options import DEFAULT_FACTORS, rung_budgets
+from trackside.aggregates.search.space.axes import SpaceJson, axes_of
+from trackside.aggregates.search.space.promoting_options import DEFAULT_FACTORS, rung_budgets
 from trackside.dispatcher.tuners.promotion.asha import Asha
 from trackside.dispatcher.tuners.promotion.bandit import Bandit
 from trackside.dispatcher.tuners.promotion.configurations import Configurations

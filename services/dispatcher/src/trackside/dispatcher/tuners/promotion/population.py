@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.random import RandomState
 
-from trackside.aggregates.search.axes import Axes, Axis, encode
+from trackside.aggregates.search.space.axes import Axes, Axis, encode
 from trackside.dispatcher.tuners.promotion.promoting_tuner import PromotableTrial
 from trackside.dispatcher.tuners.tuner import EndState, TrialValue, TriedParameters, TunerWaits
 

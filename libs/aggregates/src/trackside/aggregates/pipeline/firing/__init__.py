@@ -1,0 +1,1 @@
+"""When a schedule fires, and the runs that follow."""

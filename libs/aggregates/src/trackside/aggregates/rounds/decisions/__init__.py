@@ -1,0 +1,1 @@
+"""What is decided: answers to commands, rounds, deployments, services."""

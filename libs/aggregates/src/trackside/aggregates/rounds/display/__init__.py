@@ -1,0 +1,1 @@
+"""Rows and texts of an incremental job."""

@@ -1,0 +1,1 @@
+"""What an incremental job is: its specification, triggers, deployments and splits."""

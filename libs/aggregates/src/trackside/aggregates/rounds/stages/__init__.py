@@ -1,0 +1,1 @@
+"""The stages of a round: what begins and ends each, and its tasks."""

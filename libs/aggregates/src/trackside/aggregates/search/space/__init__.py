@@ -1,0 +1,1 @@
+"""Spaces of parameters, and the tuners and assessors that are built in."""

@@ -1,0 +1,1 @@
+"""Trials: which is suggested next, where they come from, their results, what is used again."""

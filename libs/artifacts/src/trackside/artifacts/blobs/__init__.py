@@ -1,0 +1,1 @@
+"""Where bytes are: files, object stores, credentials for them."""

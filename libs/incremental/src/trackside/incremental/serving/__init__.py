@@ -1,0 +1,1 @@
+"""The inference service: requests, answers, hard examples."""

@@ -1,0 +1,1 @@
+"""Datasets that grow: which lines are new, and how they drift."""

@@ -1,0 +1,1 @@
+"""A client's connection to the log: publishing, answers, records, signatures."""

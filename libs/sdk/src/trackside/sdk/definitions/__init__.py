@@ -1,0 +1,1 @@
+"""What is sent: spec files, functions that are tasks, references, batches, instructions."""

@@ -1,0 +1,1 @@
+"""What a simulated worker has: its state, files, store and reports."""

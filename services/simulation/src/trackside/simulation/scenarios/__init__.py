@@ -1,0 +1,1 @@
+"""What is simulated, and what is expected of it."""

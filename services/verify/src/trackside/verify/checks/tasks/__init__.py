@@ -1,0 +1,1 @@
+"""Checks of tasks, workers and devices."""

@@ -1,0 +1,1 @@
+"""Forkservers, as the worker speaks with them."""

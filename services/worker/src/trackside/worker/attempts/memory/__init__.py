@@ -1,0 +1,1 @@
+"""Limits of memory, and what a task had when it ended."""

@@ -1,0 +1,1 @@
+"""The channel between a task and its worker."""

@@ -1,0 +1,1 @@
+"""The process of a task: its memory, signals, children, end."""

@@ -1,0 +1,1 @@
+"""Messages between a worker and its processes."""
