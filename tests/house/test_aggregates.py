@@ -1,5 +1,6 @@
 """Every aggregate is one folder of the same shape, and in the registry."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,27 @@ ABOUT_ONE = {
 """Modules, or folders of them, that are about one aggregate by their purpose: they may import its folder."""
 
 
+IN_WORDS = {"rounds": "incremental job", "summary": "summary job"}
+LISTS = (
+    ("ARCHITECTURE.md", r"An aggregate is what one stream is about:[^.]*\."),
+    ("docs/glossary.md", r"\| aggregate \|[^\n]*"),
+    ("docs/glossary.md", r"\| root \|[^\n]*"),
+    ("libs/aggregates/README.md", r"What a stream can be about:[^.]*\."),
+)
+"""Pages, and their sentences that list all kinds of aggregates."""
+
+
 @pytest.mark.parametrize("folder", [*FOLDERS, EXAMPLE], ids=lambda folder: folder.name)
 def test_an_aggregate_folder_has_the_files_that_every_one_has(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} >= CORE
+
+
+@pytest.mark.parametrize(("page", "sentence"), LISTS)
+def test_a_text_that_says_what_an_aggregate_is_names_every_kind(page: str, sentence: str) -> None:
+    found = re.search(sentence, (source.ROOT / page).read_text("utf-8"))
+    assert found is not None, f"{page} has no such sentence: {sentence}"
+    missing = [folder.name for folder in FOLDERS if IN_WORDS.get(folder.name, folder.name) not in found[0]]
+    assert missing == []
 
 
 def test_the_registry_has_every_folder_under_its_name() -> None:

@@ -15,7 +15,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.tasks import reports, task_artifacts, task_events, task_instructions, task_reuse
 from trackside.domain.tasks.task import Task
 from trackside.eventlog.reactor import reactor
-from trackside.eventlog.reactor.decider import Facts
+from trackside.eventlog.reactor.decider import DecisionContext
 from trackside.eventlog.reactor.reactor import Reactor
 from trackside.scheduler import decide, service
 from trackside.scheduler.hosts import hosts
@@ -83,7 +83,7 @@ def commands_are_sent_once(patch: pytest.MonkeyPatch) -> None:
     """`act` isn't level-triggered: a device command that was lost is not sent again."""
     send = Scheduler.act
 
-    def act(self: Scheduler, facts: Facts) -> None:
+    def act(self: Scheduler, context: DecisionContext) -> None:
         sent = self.__dict__.setdefault("_once", set())
 
         def unsent(*state: object) -> Iterable[PendingCommand]:
@@ -94,7 +94,7 @@ def commands_are_sent_once(patch: pytest.MonkeyPatch) -> None:
 
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(service, "pending_commands", unsent)
-            send(self, facts)
+            send(self, context)
 
     patch.setattr(Scheduler, "act", act)
 

@@ -17,7 +17,7 @@ from trackside.eventlog.kafka import kafka_log as kafka
 from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.eventlog.log import Entry
 from trackside.eventlog.reactor import log_lag
-from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.decider import Decision, DecisionContext
 from trackside.eventlog.reactor.log_lag import follow_log_lag
 from trackside.eventlog.reactor.reactor import Reactor
 from trackside.eventlog.reactor.service_context import ServiceContext
@@ -33,16 +33,16 @@ class NothingToDecide:
     def count(self, record: Record) -> None:
         raise AssertionError(record)
 
-    def arrive(self, entry: Entry) -> None:
+    def on_external_entry(self, entry: Entry) -> None:
         raise AssertionError(entry)
 
     def reconsider(self, stream: str) -> None:
         raise AssertionError(stream)
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
         return ()
 
-    def act(self, facts: Facts) -> None:
+    def act(self, context: DecisionContext) -> None:
         pass
 
     def next_due_ms(self) -> int | None:

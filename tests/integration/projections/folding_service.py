@@ -7,7 +7,7 @@ from trackside.domain.fleet import fleet
 from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.log import Entry
-from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.decider import Decision, DecisionContext
 from trackside.eventlog.reactor.reactor import Reactor
 from trackside.eventlog.reactor.recovery import recover
 from trackside.eventlog.reactor.service_context import ServiceContext
@@ -41,17 +41,17 @@ class FoldingDecider:
     def count(self, record: Record) -> None:
         """Counts nothing."""
 
-    def arrive(self, entry: Entry) -> None:
+    def on_external_entry(self, entry: Entry) -> None:
         """Takes nothing in."""
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
         """Decides nothing."""
         return ()
 
     def reconsider(self, stream: str) -> None:
         """Has nothing to reconsider."""
 
-    def act(self, facts: Facts) -> None:
+    def act(self, context: DecisionContext) -> None:
         self._changes.settle()
         self._streams.spill_idle()
 

@@ -77,7 +77,7 @@ async def test_many_small_jobs_share_the_requests_of_an_import(
         begin_file(runs.base / f"run-{run}", steps=range(5))
     with counted_requests(monkeypatch) as sent:
         report = await runs.read_in()
-        assert (report.jobs, report.points, report.found, report.visited) == (JOBS, 5 * JOBS, JOBS, JOBS)
+        assert (report.jobs, report.points, report.found, report.scanned) == (JOBS, 5 * JOBS, JOBS, JOBS)
         assert TURNS <= len(sent) <= TURNS * JOBS / 2  # the slower a machine, the fewer turns meet
         sent.clear()
         report = await runs.read_in()

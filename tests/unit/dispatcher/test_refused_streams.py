@@ -25,12 +25,12 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.reactor.decider import Facts
+from trackside.eventlog.reactor.decider import DecisionContext
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.reactor.spill import SpillStore
 
 TOPICS = Topics()
-FACTS = Facts(now_ms=1, busy=lambda topic, stream: False)
+CONTEXT = DecisionContext(now_ms=1, busy=lambda topic, stream: False)
 SETTLED = 40_000
 FLOOD = 100_000
 GROWTH_BYTES = 16 * 2**20
@@ -60,15 +60,15 @@ class Loop:
         offset = self._read if again is None else again
         entry = Entry(TOPICS.commands.name, 0, offset, 1, stream.encode(), value, headers)
         self._read += again is None
-        self.dispatcher.arrive(entry)
+        self.dispatcher.on_external_entry(entry)
 
     def turn(self) -> list[Event]:
         """Lets it decide until nothing is lacking; gives what came into the log."""
         said: list[Event] = []
-        while decisions := list(self.dispatcher.decide(FACTS)):
+        while decisions := list(self.dispatcher.decide(CONTEXT)):
             for decision in decisions:
                 said += self.fold(decision.stream, decision.proposal.events)
-        self.dispatcher.act(FACTS)
+        self.dispatcher.act(CONTEXT)
         return said
 
     def fold(self, stream: str, messages: Sequence[Message]) -> list[Event]:
@@ -88,8 +88,8 @@ def test_streams_that_need_whole_turns_take_them_one_after_the_other() -> None:
         loop.say(stream, "c-1")
     decided: list[str] = []
     for turn in range(2, 8):
-        facts = Facts(now_ms=1, busy=lambda topic, stream: False, until_s=0.0)
-        for decision in list(loop.dispatcher.decide(facts)):
+        context = DecisionContext(now_ms=1, busy=lambda topic, stream: False, until_s=0.0)
+        for decision in list(loop.dispatcher.decide(context)):
             events = loop.fold(decision.stream, decision.proposal.events)
             decided += [decision.stream] * bool(codes(events))
         loop.say("a", f"c-{turn}")

@@ -16,7 +16,13 @@ from trackside.aggregates import documents
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.step_messages import StepState
 from trackside.compat.clearml import PipelineController
-from trackside.compat.clearml.arguments import FIRST_RELEASE, METHODS, REFUSED_METHODS, Argument, Support
+from trackside.compat.clearml.arguments import (
+    FIRST_RELEASE,
+    METHODS,
+    REFUSED_METHODS,
+    Argument,
+    ArgumentSupport,
+)
 from trackside.compat.clearml.conversion import PipelineNode, convert_references
 from trackside.compat.clearml.nodes import STATUS_OF_STEP
 from trackside.contracts.tasks.resources import RetryPolicy
@@ -40,7 +46,7 @@ def test_the_page_is_of_the_release_of_the_names_and_every_method_has_its_row() 
     for name, support in found.items():
         assert hasattr(PipelineController, name), name
         assert (support == "refused") == (name in REFUSED_METHODS), name
-    assert {Support(support) for support in found.values()} == set(Support)
+    assert {ArgumentSupport(support) for support in found.values()} == set(ArgumentSupport)
 
 
 @pytest.mark.parametrize("method", ["__init__", "add_step", "start", "start_locally", "enqueue", "get"])
@@ -61,7 +67,7 @@ def check_arguments(found: list[list[str]], arguments: Mapping[str, Argument]) -
     for name, support, note in found:
         argument = arguments[named(name)[0]]
         assert (support, note) == (argument.support, argument.note)
-        if argument.support in (Support.KEPT, Support.CONVERTED):
+        if argument.support in (ArgumentSupport.KEPT, ArgumentSupport.CONVERTED):
             for path in named(note):
                 field, _, inner = path.partition(".")
                 assert field in {*StepSpec.model_fields, *PipelineSpec.model_fields, *OURS}, path

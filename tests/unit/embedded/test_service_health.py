@@ -9,7 +9,7 @@ import pytest
 
 from trackside.embedded.processes import processor_times_s
 from trackside.embedded.service_health import LONGEST_LOOK_S, REQUEST, STUCK_S, HealthWatch
-from trackside.telemetry.process_start import how_ended
+from trackside.telemetry.process_start import describe_exit
 
 
 @pytest.fixture
@@ -81,4 +81,4 @@ def test_a_service_that_does_not_listen_is_not_judged() -> None:
     ],
 )
 def test_an_end_is_described_by_its_code_or_its_signal(code: int, text: str) -> None:
-    assert f"it {how_ended(code)}" == text
+    assert f"it {describe_exit(code)}" == text

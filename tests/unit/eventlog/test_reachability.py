@@ -8,9 +8,9 @@ from aiokafka.errors import KafkaConnectionError
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import error_text
 from trackside.eventlog.kafka.kafka_probe import ask_kafka
-from trackside.eventlog.reachability import WITHIN_S, say_until_it_answers
+from trackside.eventlog.reachability import WITHIN_S, report_until_reachable
 from trackside.projections.database.dsn import address_of
-from trackside.projections.database.reachability import say_until_postgres_answers
+from trackside.projections.database.reachability import report_until_postgres_is_reachable
 
 CLOSED = "127.0.0.1:1"
 
@@ -32,9 +32,9 @@ async def first_sentence(server: str, address: str) -> tuple[str, float]:
     said: asyncio.Queue[str] = asyncio.Queue()
     began_s = monotonic_s()
     if server == "Kafka":
-        work = say_until_it_answers(f"Kafka at {address}", lambda: ask_kafka(address), said.put_nowait)
+        work = report_until_reachable(f"Kafka at {address}", lambda: ask_kafka(address), said.put_nowait)
     else:
-        work = say_until_postgres_answers(f"postgresql://me:hunter2@{address}/here", said.put_nowait)
+        work = report_until_postgres_is_reachable(f"postgresql://me:hunter2@{address}/here", said.put_nowait)
     saying = asyncio.create_task(work)
     sentence = await asyncio.wait_for(said.get(), 60)
     saying.cancel()

@@ -16,7 +16,7 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
 from trackside.eventlog.reactor import reactor as reactor_module
-from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.decider import Decision, DecisionContext
 from trackside.eventlog.reactor.decision_spans import Description
 from trackside.eventlog.reactor.reactor import Reactor
 from trackside.eventlog.reactor.service_context import ServiceContext
@@ -50,20 +50,20 @@ class CountingDecider:
         assert isinstance(record.message, SearchExhausted)
         self.counted.append(record.message.trials)
 
-    def arrive(self, entry: Entry) -> None:
+    def on_external_entry(self, entry: Entry) -> None:
         raise AssertionError(entry)
 
     def reconsider(self, stream: str) -> None:
         pass
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
-        if len(self.applied) < GOAL and not facts.busy(TOPIC.name, "s"):
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
+        if len(self.applied) < GOAL and not context.busy(TOPIC.name, "s"):
             exhausted = SearchExhausted(trials=len(self.applied))
             yield Decision(TOPIC.name, "s", Proposal("count", [exhausted]))
 
-    def act(self, facts: Facts) -> None:
+    def act(self, context: DecisionContext) -> None:
         self.acted = list(self.applied)
-        self.now_ms = facts.now_ms
+        self.now_ms = context.now_ms
         if len(self.applied) == GOAL:
             self.done.set()
 
@@ -110,8 +110,8 @@ class WatchingDecider(CountingDecider):
         self.idle_at: set[int] = set()
         self.busy_at: set[int] = set()
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
-        busy = facts.busy(TOPIC.name, "s")
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
+        busy = context.busy(TOPIC.name, "s")
         (self.busy_at if busy else self.idle_at).add(len(self.folded))
         return ()
 
@@ -124,10 +124,10 @@ class SlowDecider(CountingDecider):
         self.others = 0
         self.others_at: list[int] = []
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
         if len(self.others_at) < GOAL:
             self.others_at.append(self.others)
-            assert facts.is_over()
+            assert context.is_over()
         else:
             self.done.set()
         return ()

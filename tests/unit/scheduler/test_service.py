@@ -23,14 +23,14 @@ from trackside.domain.outcome import Outcome
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.reactor.decider import Facts
+from trackside.eventlog.reactor.decider import DecisionContext
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
 TOPICS = Topics()
 Said = TypeVar("Said", bound=Event)
-FACTS = Facts(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
+CONTEXT = DecisionContext(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
 
 
 class ServiceHarness:
@@ -57,14 +57,14 @@ class ServiceHarness:
     async def sent(self) -> list[Message]:
         device = TOPICS.device("w1", "cpu-0")
         await self.log.ensure([TOPICS.heartbeats, device])
-        self.scheduler.act(FACTS)
+        self.scheduler.act(CONTEXT)
         await asyncio.gather(*self.service.background._tasks)
         reader = self.log.reader({(device.name, 0): 0})
         entries = await reader.read(0.0)
         return [record.message for entry in entries if (record := decode(entry)) is not None]
 
-    def decided(self, kind: type[Said], facts: Facts = FACTS) -> list[Said]:
-        events = [event for decision in self.scheduler.decide(facts) for event in decision.proposal.events]
+    def decided(self, kind: type[Said], context: DecisionContext = CONTEXT) -> list[Said]:
+        events = [event for decision in self.scheduler.decide(context) for event in decision.proposal.events]
         return [event for event in events if isinstance(event, kind)]
 
     def assignments(self, *events: Event) -> list[str]:
@@ -111,7 +111,7 @@ async def test_a_placement_that_was_given_up_or_settled_is_stopped_when_heartbea
     harness.scheduler = Scheduler(harness.service, streams, SchedulerSettings())
     assert told.tell(ended(), over(0)) == [Outcome.APPLIED] * 2
     harness.fold_all(told)
-    harness.scheduler.act(FACTS)
+    harness.scheduler.act(CONTEXT)
     assert streams.by_id[STREAM].tasks == {}, "it is forgotten"
     harness.fold(heartbeat(), heartbeat())
     (stop,) = await harness.sent()
@@ -206,7 +206,7 @@ async def test_no_task_is_placed_while_a_watched_disk_is_low(tmp_path: Path) -> 
 def test_an_assignment_that_came_too_early_is_not_repeated_at_once_after_the_clock_was_set_back() -> None:
     harness, hour_ms = ServiceHarness(), 3_600_000
     waiting_task(harness)
-    ahead = replace(FACTS, now_ms=now_ms() + hour_ms)
+    ahead = replace(CONTEXT, now_ms=now_ms() + hour_ms)
     (decision,) = harness.scheduler.decide(ahead)
     (assigned,) = decision.proposal.events
     record = record_of(assigned, 100, "scheduler", STREAM)
@@ -250,7 +250,7 @@ async def test_a_service_that_is_placed_again_is_counted_and_its_first_placement
     told.tell(ended(AttemptEnd.FAILED))
     harness.fold_all(told)
     before = sample(RESTARTS)
-    later = replace(FACTS, now_ms=told.task().not_before_ms + 1)
+    later = replace(CONTEXT, now_ms=told.task().not_before_ms + 1)
     (placed,) = harness.decided(TaskAssigned, later)
     assert placed.attempt == 2
     assert sample(RESTARTS) == before, "the log does not have it yet"

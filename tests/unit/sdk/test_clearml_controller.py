@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trackside.compat.clearml import NotSupportedError, PipelineController
-from trackside.compat.clearml.arguments import METHODS, REFUSED_METHODS, Support
+from trackside.compat.clearml.arguments import METHODS, REFUSED_METHODS, ArgumentSupport
 from trackside.contracts.envelope.message import Json
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 
@@ -67,7 +67,7 @@ REFUSED = [
     (method, name)
     for method, (arguments, *_) in METHODS.items()
     for name, argument in arguments.items()
-    if argument.support is Support.REFUSED
+    if argument.support is ArgumentSupport.REFUSED
 ]
 
 

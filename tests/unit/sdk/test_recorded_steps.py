@@ -27,7 +27,7 @@ from trackside.domain.pipelines.definition import StepSpec, needs_of
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk import Client
-from trackside.sdk.definitions.recorded_steps import WantedTask, resolve_steps, wanted_task
+from trackside.sdk.definitions.recorded_steps import TaskReference, resolve_steps, task_reference
 from trackside.sdk.definitions.specs import parse_spec, read_spec_file
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.pipelines import start_command
@@ -87,9 +87,9 @@ async def test_a_step_has_the_type_parameters_inputs_and_needs_of_its_task(clien
 
 async def test_needs_that_are_the_defaults_are_left_to_the_pipeline(client: Client) -> None:
     assert (await client.recorded_step("line/1.plain")).keys() == {"task_type", "recorded"}
-    assert wanted_task("line/1.fit") == ("line", "1.fit")
-    assert all(wanted_task(text).is_of("line.1.fit") for text in ("line/1.fit", "line/line.1.fit"))
-    assert not wanted_task("line/fit").is_of("line.1.fit")
+    assert task_reference("line/1.fit") == ("line", "1.fit")
+    assert all(task_reference(text).is_of("line.1.fit") for text in ("line/1.fit", "line/line.1.fit"))
+    assert not task_reference("line/fit").is_of("line.1.fit")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_a_file_has_the_tasks_that_its_steps_are_copies_of(client: Client,
     asked: dict[str, object] = {}
     steps = [await client.recorded_step(text) for text in ("line/1.fit", "other/0")]
 
-    def find(wanted: Mapping[str, WantedTask]) -> dict[str, Json | Problem]:
+    def find(wanted: Mapping[str, TaskReference]) -> dict[str, Json | Problem]:
         asked.update(wanted)
         return dict(zip(wanted, steps, strict=True))
 
@@ -158,7 +158,7 @@ async def test_a_file_has_the_tasks_that_its_steps_are_copies_of(client: Client,
     assert (first.recorded.offset, second.recorded.task) == (1, "other.0")
     assert third.inputs == {"one": "${first.artifacts.model}", "two": OTHER.model_dump(mode="json")}
     assert third.run_timeout_s == 1_800.0
-    tasks = {"[0].from": WantedTask("line", "1.fit"), "[1].from": WantedTask("other", "0")}
+    tasks = {"[0].from": TaskReference("line", "1.fit"), "[1].from": TaskReference("other", "0")}
     inputs = {"[0].inputs.more": "other/0/model", "[2].inputs.two": "./digits.csv"}
     assert asked == {f"$.steps{path}": each for path, each in (tasks | inputs).items()}
 

@@ -10,7 +10,7 @@ from trackside.aggregates.rounds.job.job_spec import JobSpec, StageName
 from trackside.aggregates.rounds.job.split import added, count, share_of
 from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, InferenceServiceRows
 from trackside.aggregates.rounds.stages.evaluation import next_round
-from trackside.aggregates.rounds.stages.parts import samples_of, targets_of
+from trackside.aggregates.rounds.stages.task_ids import samples_of, targets_of
 from trackside.aggregates.rounds.state import IncrementalJob, TaskOutcome
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.tasks.artifacts import ArtifactReference

@@ -6,7 +6,7 @@ from random import Random
 from tests.unit.aggregates.rounds.given import JOB, JobLog, condition, job_body
 from trackside.aggregates.rounds.job.deploy_messages import ModelDeployed
 from trackside.aggregates.rounds.messages import JobStatus, RoundEnded, RoundStarted
-from trackside.aggregates.rounds.stages.parts import service_task
+from trackside.aggregates.rounds.stages.task_ids import service_task
 from trackside.contracts.envelope.message import Event, Json
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.domain.outcome import Outcome

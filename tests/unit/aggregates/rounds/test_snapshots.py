@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.aggregates.rounds.given import JOB, MODEL, UPDATE, JobLog, digest, job_body
-from trackside.aggregates.rounds.job.number_sets import has_number, largest, with_number
+from trackside.aggregates.rounds.job.version_bitset import has_number, largest, with_number
 from trackside.aggregates.rounds.messages import RollbackModel
 from trackside.projections.writing.snapshots import checkpoint
 

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from trackside.summary_indexer.watching.directory_scans import ByteBudget
 from trackside.summary_indexer.watching.records import TagLimit
 from trackside.summary_indexer.watching.tag_limits import REMEMBERED_JOBS, REMEMBERED_TAGS, TagLimits
-from trackside.summary_indexer.watching.visits import ByteBudget
 
 
 async def test_bytes_are_taken_in_the_order_in_which_they_were_asked_for() -> None:

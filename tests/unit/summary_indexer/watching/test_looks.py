@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from trackside.summaries.directories import FoundFile
-from trackside.summary_indexer.watching import looks
+from trackside.summary_indexer.watching import scan_rules as looks
 
 NOW_MS = 1_700_000_000_000
 
@@ -13,23 +13,23 @@ def found(size: int, modified_ms: int = NOW_MS) -> FoundFile:
     return FoundFile("events.out.tfevents.1", "tensorboard", 7, 1, size, time_ns, time_ns)
 
 
-def seen(file: FoundFile) -> looks.LookHistory:
-    return looks.LookHistory(looks.version_of(file))
+def seen(file: FoundFile) -> looks.ScanHistory:
+    return looks.ScanHistory(looks.version_of(file))
 
 
 def test_after_a_start_a_file_is_read_if_the_log_ends_elsewhere_else_compared_once() -> None:
-    assert looks.should_read(looks.LogPosition(0), looks.LookHistory(), found(10), NOW_MS)
-    assert looks.should_read(looks.LogPosition(20), looks.LookHistory(), found(10), NOW_MS)
-    assert not looks.should_read(looks.LogPosition(10), looks.LookHistory(), found(10), NOW_MS)
+    assert looks.should_read(looks.LogPosition(0), looks.ScanHistory(), found(10), NOW_MS)
+    assert looks.should_read(looks.LogPosition(20), looks.ScanHistory(), found(10), NOW_MS)
+    assert not looks.should_read(looks.LogPosition(10), looks.ScanHistory(), found(10), NOW_MS)
     file, read = found(10), looks.LogPosition(10, fingerprint="ab")
-    assert looks.should_compare(read, looks.LookHistory(), file)
+    assert looks.should_compare(read, looks.ScanHistory(), file)
     assert not looks.should_compare(read, seen(file), file)
-    assert not looks.should_compare(read, looks.LookHistory(), found(11))
-    assert not looks.should_compare(looks.LogPosition(10), looks.LookHistory(), file)
+    assert not looks.should_compare(read, looks.ScanHistory(), found(11))
+    assert not looks.should_compare(looks.LogPosition(10), looks.ScanHistory(), file)
     assert not looks.should_compare(
-        looks.LogPosition(10, "no_rights", NOW_MS, fingerprint="ab"), looks.LookHistory(), file
+        looks.LogPosition(10, "no_rights", NOW_MS, fingerprint="ab"), looks.ScanHistory(), file
     )
-    assert looks.should_read(read, looks.LookHistory(looks.ANOTHER_VERSION), file, NOW_MS)
+    assert looks.should_read(read, looks.ScanHistory(looks.ANOTHER_VERSION), file, NOW_MS)
 
 
 def test_a_file_that_did_not_change_is_not_read_again() -> None:

@@ -10,7 +10,7 @@ from trackside.summary_indexer.watching import watcher
 from trackside.summary_indexer.watching.report import WatchReport
 
 
-class Visitor:
+class Scanner:
     """Has no jobs; the first scan that compares what it has found waits there for another one."""
 
     base = "/runs"
@@ -21,9 +21,9 @@ class Visitor:
 
     async def compare(self, found: Sequence[JobDirectory]) -> None:
         if found:
-            await self.watcher._scan("closed")
+            await self.watcher._search("closed")
 
-    def needs_visit(self, _: JobDirectory) -> bool:
+    def needs_scan(self, _: JobDirectory) -> bool:
         return False
 
     def known_paths(self, _: str) -> list[str]:
@@ -42,10 +42,10 @@ async def test_a_scan_keeps_what_another_one_has_noted_since_and_nothing_is_said
         return iter(scans.pop(0))
 
     monkeypatch.setattr(watcher, "find_jobs", find_jobs)
-    visitor = Visitor()
+    scanner = Scanner()
     with structlog.testing.capture_logs() as lines:
-        await visitor.watcher._scan(".")
-        await visitor.watcher._scan(".")
+        await scanner.watcher._search(".")
+        await scanner.watcher._search(".")
     assert [(line["path"], line["reason"]) for line in lines] == [("closed", "Permission denied")]
-    await visitor.watcher._scan(".")
-    assert visitor.report.problems == {}
+    await scanner.watcher._search(".")
+    assert scanner.report.problems == {}

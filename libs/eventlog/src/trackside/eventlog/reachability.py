@@ -8,7 +8,7 @@ WITHIN_S = 1.0
 AGAIN_S = 30.0
 
 
-async def say_until_it_answers(
+async def report_until_reachable(
     server: str, ask: Callable[[], Awaitable[None]], say: Callable[[str], None], within_s: float = WITHIN_S
 ) -> None:
     """Says that a server, named with its address, does not answer, and why; every 30 s until it does."""

@@ -34,7 +34,7 @@ def end_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 
-def how_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Returns how a process ended, such as `was killed by SIGKILL`; the code is negative for a signal."""
     if code >= 0:
         return f"ended with exit code {code}"

@@ -35,7 +35,7 @@ from trackside.eventlog.reactor.serving import from_end, from_start, run_service
 from trackside.eventlog.reactor.stuck_decisions import StuckDecisions
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings.settings import StackSettings, read_settings
-from trackside.projections.database.reachability import say_until_postgres_answers
+from trackside.projections.database.reachability import report_until_postgres_is_reachable
 from trackside.projections.past.forgetting import keep_forgotten
 from trackside.projections.past.open_store import open_past_store
 from trackside.projections.past.schedule import keep_past
@@ -82,7 +82,7 @@ def _limits(settings: DispatcherSettings) -> PublisherLimits:
 
 
 async def _run(service: ServiceContext, settings: DispatcherSettings, policy: PublisherPolicy) -> None:
-    service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
+    service.background.spawn(report_until_postgres_is_reachable(service.settings.postgres_dsn, log.error))
     topics = service.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
     requests = [topics.suggestion_requests, topics.assessment_requests]

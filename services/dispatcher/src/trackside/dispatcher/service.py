@@ -43,7 +43,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.keys.dead_letters import dead_letter, write_dead_letter
 from trackside.eventlog.keys.decode import log_unreadable
 from trackside.eventlog.log import Entry
-from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.decider import Decision, DecisionContext
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.released_streams import follow_released
 from trackside.projections.tables.ignored_reports import ignored_reason
@@ -195,7 +195,7 @@ class Dispatcher:
         self._changed.update(self._parents.of(stream))
         self._changed.update(self._watchers.of(stream))
 
-    def arrive(self, entry: Entry) -> None:
+    def on_external_entry(self, entry: Entry) -> None:
         """Takes in what somebody wrote to the commands topic, or a process to one of answers."""
         if entry.topic in self._answers:
             self._receive(entry)
@@ -225,10 +225,10 @@ class Dispatcher:
         except UndecodableError as error:
             self._intake.dead_letters.append(dead_letter(entry, error, "dispatcher"))
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
         """Gives the commands to record, the answers of tuners and assessors, and what streams lack."""
-        yield from self._arrived(facts)
-        yield from self._advised(facts)
+        yield from self._arrived(context)
+        yield from self._advised(context)
         events = self._topics.events.name
         if self._capabilities is None:
             self._capabilities = capabilities_of(self._fleet, installed_tuners(), installed_assessors())
@@ -236,7 +236,7 @@ class Dispatcher:
         first = bisect_right(changed, self._decided_last)  # first those that the last turn has left
         self._decided_last = ""
         for stream_id in chain(changed[first:], changed[:first]):
-            if facts.busy(events, stream_id):
+            if context.busy(events, stream_id):
                 continue
             self._changed.discard(stream_id)
             stream = self._streams.find(stream_id)
@@ -244,12 +244,12 @@ class Dispatcher:
                 yield from self._refused_unread(stream)
             elif stream is not None:
                 self._stuck.begin(stream_id)
-                yield from self._lacking(stream, self._capabilities, facts)
+                yield from self._lacking(stream, self._capabilities, context)
                 self._stuck.end(stream_id)
-            if facts.is_over():
+            if context.is_over():
                 self._decided_last = stream_id
                 break
-        yield from self._overdue(facts)
+        yield from self._overdue(context)
 
     def _refused_unread(self, stream: Stream) -> Iterable[Decision]:
         """Gives the refusal of a command that took too long; without one, the stream is left as it is."""
@@ -260,7 +260,9 @@ class Dispatcher:
         else:
             yield self._decision(stream.stream_id, refusal)
 
-    def _lacking(self, stream: Stream, capabilities: Capabilities, facts: Facts) -> Iterable[Decision]:
+    def _lacking(
+        self, stream: Stream, capabilities: Capabilities, context: DecisionContext
+    ) -> Iterable[Decision]:
         """Gives what a stream lacks."""
         stream_id, aggregates = stream.stream_id, self._streams.aggregates
         aggregate = aggregates.of(stream)
@@ -278,21 +280,21 @@ class Dispatcher:
         suggested = self._advice.suggestion_after(stream, proposals)
         for proposal in proposals if suggested is None else [*proposals, suggested]:
             yield self._decision(stream_id, proposal)
-        yield from self._pending(stream, facts)
+        yield from self._pending(stream, context)
         if aggregate is not None:
             for proposal in aggregate.signalled(stream, self._streams.find, aggregates):
                 yield self._decision(stream_id, proposal)
 
-    def act(self, facts: Facts) -> None:
+    def act(self, context: DecisionContext) -> None:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
         for stream_id in self._unasked:
             stream = self._streams.by_id.get(stream_id)
             if stream is not None and not stream.waits:
                 self._advice.update(stream)
                 self._gauges.update(stream)
-                self._search_gauges.update(stream, facts.now_ms)
+                self._search_gauges.update(stream, context.now_ms)
         self._unasked.clear()
-        self._search_gauges.set(facts.now_ms)
+        self._search_gauges.set(context.now_ms)
         if self._receipts is not None:
             self._receipts.send_answered(self._streams)
         self.rereading.update()
@@ -313,9 +315,9 @@ class Dispatcher:
         self._changed.add(stream_id)
         self._unasked.add(stream_id)
 
-    def _arrived(self, facts: Facts) -> Iterable[Decision]:
+    def _arrived(self, context: DecisionContext) -> Iterable[Decision]:
         events = self._topics.events.name
-        arrived = self._intake.unrecorded(self._streams, lambda stream: facts.busy(events, stream))
+        arrived = self._intake.unrecorded(self._streams, lambda stream: context.busy(events, stream))
         for stream_id, received, traceparent in arrived:
             wanted = self._intake.wants_encryption(received)
             key = self.encryption.key_for(stream_id, wanted=wanted)
@@ -324,32 +326,32 @@ class Dispatcher:
                     events, stream_id, Proposal("receive command", [received], -1, traceparent), key
                 )
 
-    def _advised(self, facts: Facts) -> Iterable[Decision]:
+    def _advised(self, context: DecisionContext) -> Iterable[Decision]:
         kept = []
         for stream_id, proposal in self._advice.proposals:
             if stream_id in self._parked:
                 continue
-            if facts.busy(self._topics.events.name, stream_id):
+            if context.busy(self._topics.events.name, stream_id):
                 kept.append((stream_id, proposal))
             else:
                 yield self._decision(stream_id, proposal)
         self._advice.proposals[:] = kept
 
-    def _pending(self, stream: Stream, facts: Facts) -> Iterable[Decision]:
+    def _pending(self, stream: Stream, context: DecisionContext) -> Iterable[Decision]:
         """Gives what a stream's commands and children lack; looks again where a partition is busy."""
         events = self._topics.events.name
         streams = self._streams
         for stream_id, proposal in stream_commands.pending(stream, streams.find, streams.aggregates, events):
             # A child is encrypted as its parent is.
             key = self.encryption.key_for(stream_id, wanted=bool(stream.public_key))
-            if key is None or facts.busy(events, stream_id):
+            if key is None or context.busy(events, stream_id):
                 self._changed.add(stream.stream_id)
             elif stream_id not in self._parked:
                 yield Decision(events, stream_id, proposal, key)
 
-    def _overdue(self, facts: Facts) -> Iterable[Decision]:
-        events, now_ms = self._topics.events.name, facts.now_ms
-        for stream_id in self._deadlines.pop_due(now_ms, lambda stream: facts.busy(events, stream)):
+    def _overdue(self, context: DecisionContext) -> Iterable[Decision]:
+        events, now_ms = self._topics.events.name, context.now_ms
+        for stream_id in self._deadlines.pop_due(now_ms, lambda stream: context.busy(events, stream)):
             stream = self._streams.find(stream_id)
             aggregate = None if stream is None else self._streams.aggregates.of(stream)
             if stream is not None and aggregate is not None:

@@ -31,7 +31,7 @@ from trackside.domain.tasks.task_instructions import is_ready, is_unacknowledged
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry
-from trackside.eventlog.reactor.decider import Decision, Facts
+from trackside.eventlog.reactor.decider import Decision, DecisionContext
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.released_streams import follow_released
 from trackside.projections.tables.owners import OWNERS, SCHEDULER
@@ -135,28 +135,28 @@ class Scheduler:
         """Reports unschedulable tasks again; everything else is decided from the state each time."""
         self._cluster.report_again()
 
-    def arrive(self, entry: Entry) -> None:
+    def on_external_entry(self, entry: Entry) -> None:
         """Does nothing: the scheduler reads no foreign topic."""
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
         """Returns lost workers, ended attempts, time limits that were reached, and actions on tasks."""
-        if self._lease_check_due and not facts.busy(self._topics.fleet.name, ""):
+        if self._lease_check_due and not context.busy(self._topics.fleet.name, ""):
             self._lease_check_due = False
             for worker, lost in decide.lost_workers(self._fleet, self._leases, self._lease_ms):
                 silent_ms = self._leases.silent_ms(worker.incarnation)
                 log.warning("worker lost", worker=worker.worker_id, silent_ms=silent_ms)
                 self._lease_check_due = True  # check again until it is in the log
                 yield Decision(self._topics.fleet.name, worker.worker_id, lost)
-        yield from self._attempt_events(facts)
+        yield from self._attempt_events(context)
         if self._lagging and self._lagging != self._lagging_incarnations():
             self._sync_hosts()
-        for action in self._planner.plan(facts.now_ms, lambda stream: self._is_busy(facts, stream)):
+        for action in self._planner.plan(context.now_ms, lambda stream: self._is_busy(context, stream)):
             yield self._decision(action.task, decide.proposal_of(action, self._fleet.position))
 
-    def act(self, facts: Facts) -> None:
+    def act(self, context: DecisionContext) -> None:
         """Sends unanswered device commands, again after `resend_s`, and the own heartbeat when it is due."""
-        if facts.now_ms >= self._heartbeat_due_ms:
-            self._heartbeat_due_ms = facts.now_ms + int(self._settings.heartbeat_s * 1000)
+        if context.now_ms >= self._heartbeat_due_ms:
+            self._heartbeat_due_ms = context.now_ms + int(self._settings.heartbeat_s * 1000)
             self._background.spawn(self._send_heartbeat())
             self._check_disks()
         resend_ms = int(self._settings.resend_s * 1000)
@@ -164,20 +164,20 @@ class Scheduler:
         expected: list[int] = []
         for pending in (*pending_commands(self._cluster, self._fleet), *self._orphan_commands):
             sent_ms = self._sent.get(pending.key)
-            if sent_ms is None or (facts.now_ms - sent_ms >= resend_ms and not pending.deferred):
+            if sent_ms is None or (context.now_ms - sent_ms >= resend_ms and not pending.deferred):
                 command = pending.build()
                 key = self._streams.key_of(command.stream)
                 self._background.spawn(self._send(pending, with_key(command, key)))
-                sent_ms = facts.now_ms
-            still_unanswered[pending.key] = facts.now_ms if pending.deferred else sent_ms
+                sent_ms = context.now_ms
+            still_unanswered[pending.key] = context.now_ms if pending.deferred else sent_ms
             if not pending.deferred:
                 expected.append(sent_ms)
         self._orphan_commands.clear()
         self._changes.settle()
         self._sent = still_unanswered
         self._resend_due_ms = min(expected) + resend_ms if expected else None
-        if facts.now_ms >= self._gauges_due_ms:
-            self._gauges_due_ms = facts.now_ms + GAUGE_INTERVAL_MS
+        if context.now_ms >= self._gauges_due_ms:
+            self._gauges_due_ms = context.now_ms + GAUGE_INTERVAL_MS
             self._set_gauges()
 
     def next_due_ms(self) -> int | None:
@@ -190,25 +190,25 @@ class Scheduler:
         )
         return min(moment for moment in moments if moment is not None)
 
-    def _attempt_events(self, facts: Facts) -> Iterable[Decision]:
+    def _attempt_events(self, context: DecisionContext) -> Iterable[Decision]:
         for task, ended in decide.lost_attempts(
             self._cluster, self._fleet, self._streams.positions, self._live_workers, self._is_silent
         ):
-            if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
+            if not self._is_busy(context, self._cluster.stream_of[task.task_id]):
                 yield self._decision(task, ended)
         for task in self._cluster.given_up.values():
-            if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
+            if not self._is_busy(context, self._cluster.stream_of[task.task_id]):
                 yield self._decision(task, decide.give_up(task))
         for task, reached in decide.limits_reached(
-            self._cluster, facts.now_ms, lambda stream: self._is_busy(facts, stream)
+            self._cluster, context.now_ms, lambda stream: self._is_busy(context, stream)
         ):
             yield self._decision(task, reached)
 
     def _is_silent(self, incarnation: str, keep_ms: int) -> bool:
         return self._leases.silent_ms(incarnation) > max(self._lease_ms, keep_ms)
 
-    def _is_busy(self, facts: Facts, stream: str) -> bool:
-        return stream in self._parked.streams or facts.busy(self._topics.events.name, stream)
+    def _is_busy(self, context: DecisionContext, stream: str) -> bool:
+        return stream in self._parked.streams or context.busy(self._topics.events.name, stream)
 
     def _lagging_incarnations(self) -> set[str]:
         """Returns the incarnations whose earlier events are not all folded yet."""

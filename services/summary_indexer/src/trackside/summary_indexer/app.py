@@ -14,7 +14,7 @@ from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings.settings import StackSettings, read_settings
 from trackside.projections.database.failed_transactions import count_failures
 from trackside.projections.database.postgres import database
-from trackside.projections.database.reachability import say_until_postgres_answers
+from trackside.projections.database.reachability import report_until_postgres_is_reachable
 from trackside.projections.database.reader_sessions import end_long_sessions
 from trackside.projections.tables.owners import SUMMARY_INDEXER
 from trackside.projections.writing.runner import Pace, run_projection
@@ -64,7 +64,7 @@ async def _run(
     store: StoreSettings,
     api: SummaryApi,
 ) -> None:
-    service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
+    service.background.spawn(report_until_postgres_is_reachable(service.settings.postgres_dsn, log.error))
     topics = service.topics
     if not await wait_for_topics(service, [topics.metrics, topics.dead_letters, topics.fleet]):
         return

@@ -13,10 +13,10 @@ from trackside.contracts.tasks.summaries import SummariesPurged
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.retry import retry_until_reachable
 from trackside.projections.database.postgres import Connection, Database, sql
-from trackside.summary_indexer.seldom_warnings import SeldomWarning
+from trackside.summary_indexer.rate_limited_warnings import RateLimitedWarning
 
 log = structlog.get_logger("trackside.summary_indexer")
-_warn = SeldomWarning("deleted jobs are looked up later")
+_warn = RateLimitedWarning("deleted jobs are looked up later")
 
 EVERY_S = 2.0
 """How often jobs are looked up that were deleted so."""

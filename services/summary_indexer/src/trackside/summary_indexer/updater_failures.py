@@ -11,12 +11,12 @@ from trackside.contracts.tasks.summaries import SummaryUpdaterFailed
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.retry import retry_until_reachable
-from trackside.summary_indexer.seldom_warnings import SeldomWarning
+from trackside.summary_indexer.rate_limited_warnings import RateLimitedWarning
 from trackside.summary_indexer.validation import MAX_UPDATER
 from trackside.telemetry.metrics import counter
 
 log = structlog.get_logger("trackside.summary_indexer")
-_warn = SeldomWarning("the failure of an updater waits for the log")
+_warn = RateLimitedWarning("the failure of an updater waits for the log")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3_600.0
 """How long the next failures of an updater are only counted; the pause doubles while it keeps failing."""

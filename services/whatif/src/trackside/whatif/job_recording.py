@@ -12,7 +12,7 @@ from trackside.aggregates.rounds.job.deploy_messages import RoundModel
 from trackside.aggregates.rounds.job.job_spec import JobSpec
 from trackside.aggregates.rounds.messages import FireDeploy, Range
 from trackside.aggregates.rounds.stages.evaluation import results_problem
-from trackside.aggregates.rounds.stages.parts import ROUND
+from trackside.aggregates.rounds.stages.task_ids import ROUND
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.envelope.message import Json, Message, Record
 from trackside.contracts.envelope.parts import number_of

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.rounds import evolve, gauges, messages
 from trackside.aggregates.rounds.causes import RoundsCausality
-from trackside.aggregates.rounds.decisions import decide, places
+from trackside.aggregates.rounds.decisions import decide, output_paths
 from trackside.aggregates.rounds.decisions.deploying import outgoing
 from trackside.aggregates.rounds.invariants import RoundsInvariants
 from trackside.aggregates.rounds.job import deploy_messages
@@ -157,7 +157,7 @@ class RoundsType(AggregateType[IncrementalJob]):
 
     def index_keys(self, root: IncrementalJob, event: Message | None) -> Iterable[tuple[str, int]]:
         """Yields the keys of the files and folders that the job writes."""
-        return places.index_keys(root)
+        return output_paths.index_keys(root)
 
     def outgoing(self, root: IncrementalJob) -> Iterable[OutgoingCommand]:
         """Yields versions of its model that were trained, and the stage of the one that is live."""

@@ -16,7 +16,7 @@ from trackside.aggregates.rounds.messages import (
     SamplesAssigned,
 )
 from trackside.aggregates.rounds.stages import deletion, deploy_events, stage_events
-from trackside.aggregates.rounds.stages.parts import service_targets, targets_of
+from trackside.aggregates.rounds.stages.task_ids import service_targets, targets_of
 from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, SamplePool, ServiceState
 from trackside.contracts.envelope.message import Message, Record
 from trackside.domain.outcome import Outcome

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from trackside.aggregates.rounds.job.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job.job_spec import InferenceSpec, JobSpec, StageName
-from trackside.aggregates.rounds.job.number_sets import largest
 from trackside.aggregates.rounds.job.service_counts import ProcessCounts, ServiceCounts
 from trackside.aggregates.rounds.job.split import SplitRule, count
+from trackside.aggregates.rounds.job.version_bitset import largest
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, Range, StageState
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.artifacts import ArtifactReference
@@ -297,7 +297,7 @@ class IncrementalJob:
     update: ModelUpdate | None = None
     """The current update; None without one."""
     was_live: dict[str, str] = field(default_factory=dict)
-    """The versions that were live, by model, as a set of `number_sets` each: 250 bytes for 1,000."""
+    """The versions that were live, by model, as a set of `version_bitset` each: 250 bytes for 1,000."""
     rollback_to: RoundModel | None = None
     """The model of a rollback whose update is not published yet; None without one."""
     failed_update: RoundModel | None = None

@@ -16,7 +16,7 @@ class NotSupportedError(ValueError):
     """A method or an argument of ClearML's controller that is missing here; the message says what to use."""
 
 
-class Support(StrEnum):
+class ArgumentSupport(StrEnum):
     """What becomes of a method or an argument. NO_EFFECT: it is accepted, since there is nothing to do."""
 
     KEPT = "kept"
@@ -32,11 +32,16 @@ class Argument(NamedTuple):
     """
 
     default: Any
-    support: Support
+    support: ArgumentSupport
     note: str
 
 
-KEPT, CONVERTED, NO_EFFECT, REFUSED = Support.KEPT, Support.CONVERTED, Support.NO_EFFECT, Support.REFUSED
+KEPT, CONVERTED, NO_EFFECT, REFUSED = (
+    ArgumentSupport.KEPT,
+    ArgumentSupport.CONVERTED,
+    ArgumentSupport.NO_EFFECT,
+    ArgumentSupport.REFUSED,
+)
 _CATALOGUE = "workers run what their catalogue.yaml names, and a command never has code"
 _NO_CONTROLLER = "no process of its own runs the pipeline"
 _NO_PROJECTS = "there are no projects: tasks belong to their run"

@@ -13,7 +13,7 @@ from trackside.embedded.service_health import DUMP_S, STUCK_S, HealthWatch
 from trackside.embedded.supervision.live_status import json_answer
 from trackside.embedded.supervision.spares import Spare
 from trackside.eventlog.clock import now_ms
-from trackside.telemetry.process_start import how_ended
+from trackside.telemetry.process_start import describe_exit
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
@@ -129,7 +129,9 @@ class SupervisedProcess:
     def note_end(self, code: int) -> None:
         """Records how the process ended, and that there is none any more."""
         was_stuck = self.kill_due_s < math.inf
-        self.status.last_end = STUCK.format(seconds=self.stuck_s) if was_stuck else f"it {how_ended(code)}"
+        self.status.last_end = (
+            STUCK.format(seconds=self.stuck_s) if was_stuck else f"it {describe_exit(code)}"
+        )
         self.status.last_end_ms = now_ms()
         if code == 0:  # it may have been told to start anew, with the code of another release
             self.spare.discard()

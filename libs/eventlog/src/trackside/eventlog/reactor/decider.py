@@ -29,7 +29,7 @@ class Decision:
 
 
 @dataclass(slots=True)
-class Facts:
+class DecisionContext:
     """What a decision may use besides the state: the time, and which partitions have appends in flight.
 
     `until_s` is when the turn ends, on the monotonic clock; `is_cut` says that more is to be decided then.
@@ -59,11 +59,11 @@ class Decider(Protocol):
         """Counts an event of a decision of this process that was just folded as applied: once for each."""
         ...
 
-    def arrive(self, entry: Entry) -> None:
+    def on_external_entry(self, entry: Entry) -> None:
         """Receives an undecoded entry of a topic that others write to."""
         ...
 
-    def decide(self, facts: Facts) -> Iterable[Decision]:
+    def decide(self, context: DecisionContext) -> Iterable[Decision]:
         """Returns the decisions that the state needs. Called again after any change, and after a cut turn."""
         ...
 
@@ -71,7 +71,7 @@ class Decider(Protocol):
         """Marks a stream to be decided about again: its last decision may not have reached the log."""
         ...
 
-    def act(self, facts: Facts) -> None:
+    def act(self, context: DecisionContext) -> None:
         """Starts the actions that are due; must be idempotent."""
         ...
 

@@ -21,7 +21,7 @@ from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Appended, Entry, Outgoing, Reader, TopicPartition
-from trackside.eventlog.reactor.decider import TURN_S, Decider, Decision, Facts
+from trackside.eventlog.reactor.decider import TURN_S, Decider, Decision, DecisionContext
 from trackside.eventlog.reactor.inbox import Inbox
 from trackside.eventlog.reactor.own_events import OwnEvents
 from trackside.eventlog.reactor.partition_writer import (
@@ -156,9 +156,9 @@ class Reactor:
             raise self._background.failure
         if not news or not self._caught_up():
             return
-        facts = Facts(self._time_ms(), self._busy, monotonic_s() + TURN_S)
+        context = DecisionContext(self._time_ms(), self._busy, monotonic_s() + TURN_S)
         if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
-            for decision in list(self._decider.decide(facts)):
+            for decision in list(self._decider.decide(context)):
                 partition = partition_of(decision.stream, self._partitions[decision.topic])
                 writer = self._partition_writer((decision.topic, partition))
                 read_s = self._read_s if writer.wanted_s is None else writer.wanted_s
@@ -168,8 +168,8 @@ class Reactor:
                     writer.wanted_s = None
                 if writer.waiting:
                     self._send(topic_partition, writer)
-        self._decider.act(facts)
-        if facts.is_cut:
+        self._decider.act(context)
+        if context.is_cut:
             self._inbox.add(None)
             await asyncio.sleep(0)  # an inbox that has something lets nobody else run
 
@@ -226,7 +226,7 @@ class Reactor:
             if is_live:
                 times_ms.setdefault(entry.topic, {})[entry.append_time_ms] = None
             if entry.topic in self._raw:
-                self._decider.arrive(entry)
+                self._decider.on_external_entry(entry)
             elif (record := self._decoded(entry)) is not None:
                 if entry.append_time_ms > latest_ms:
                     latest_ms = entry.append_time_ms

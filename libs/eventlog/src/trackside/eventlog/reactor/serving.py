@@ -23,7 +23,7 @@ from trackside.eventlog.kafka.rights_watch import watch_rights
 from trackside.eventlog.keys.encryption import StreamKeys
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.eventlog.reachability import say_until_it_answers
+from trackside.eventlog.reachability import report_until_reachable
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings.settings import StackSettings
@@ -95,7 +95,7 @@ async def _run(
     ):
         logger.info("service started", service=role, health_port=port)
         kafka = f"Kafka at {settings.kafka_bootstrap}"
-        background.spawn(say_until_it_answers(kafka, partial(ask_kafka, settings), logger.error))
+        background.spawn(report_until_reachable(kafka, partial(ask_kafka, settings), logger.error))
         writer = RecordWriter(role, settings.instance, settings.signer)
         service = ServiceContext(log, settings.topics, writer, health, settings, background, stop)
         service.permitted.clear()

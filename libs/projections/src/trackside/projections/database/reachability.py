@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 
-from trackside.eventlog.reachability import WITHIN_S, say_until_it_answers
+from trackside.eventlog.reachability import WITHIN_S, report_until_reachable
 from trackside.projections.database.dsn import address_of
 from trackside.projections.database.postgres import ask_postgres
 
 
-async def say_until_postgres_answers(
+async def report_until_postgres_is_reachable(
     dsn: str, say: Callable[[str], None], within_s: float = WITHIN_S
 ) -> None:
     """Says that Postgres does not answer at its address, and why; every 30 s until it does."""
     server = f"Postgres at {address_of(dsn)}"
-    await say_until_it_answers(server, partial(ask_postgres, dsn), say, within_s)
+    await report_until_reachable(server, partial(ask_postgres, dsn), say, within_s)

@@ -25,7 +25,7 @@ _TASK = re.compile(r"([^/]+)/([^/]+)")
 _MERGED = ("parameters", "inputs")
 
 
-class WantedTask(NamedTuple):
+class TaskReference(NamedTuple):
     """The task that a text names; it may be called without the id of its stream before it."""
 
     stream: str
@@ -41,20 +41,20 @@ class CopiedStep(NamedTuple):
 
     path: str
     fields: Json
-    task: WantedTask
+    task: TaskReference
 
 
-FindTasks = Callable[[Mapping[str, WantedTask]], Mapping[str, Json | Problem]]
+FindTasks = Callable[[Mapping[str, TaskReference]], Mapping[str, Json | Problem]]
 """Gets tasks by the paths of their steps, and returns the fields of each as a step, or its problem."""
 
 
-def wanted_task(given: object) -> WantedTask:
+def task_reference(given: object) -> TaskReference:
     """Reads `STREAM/TASK`; raises UnsendableError."""
     found = _TASK.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         message = f"{given!r:.200} names no task; expected STREAM/TASK"
         raise UnsendableError(Problem(code="bad_reference", path="$", message=message))
-    return WantedTask(found[1], found[2])
+    return TaskReference(found[1], found[2])
 
 
 def take_copied(body: Json) -> tuple[list[CopiedStep], list[Problem]]:
@@ -70,7 +70,7 @@ def take_copied(body: Json) -> tuple[list[CopiedStep], list[Problem]]:
             continue
         path = f"$.steps[{at}].{FROM}"
         try:
-            task = wanted_task(step.pop(FROM))
+            task = task_reference(step.pop(FROM))
         except UnsendableError as error:
             problems.append(error.problem.model_copy(update={"path": path}))
         else:
@@ -113,7 +113,7 @@ def has_references(value: Any) -> bool:
 
 
 async def find_tasks(
-    events: Callable[[str], Records], wanted: Mapping[str, WantedTask]
+    events: Callable[[str], Records], wanted: Mapping[str, TaskReference]
 ) -> dict[str, Json | Problem]:
     """Returns the fields that each wanted task has as a step, or a problem without a path, by the same keys.
 
@@ -135,7 +135,7 @@ async def find_tasks(
 
 async def recorded_step(events: Callable[[str], Records], source: str) -> Json:
     """Returns the fields that a task, `STREAM/TASK`, has as a step; raises UnsendableError."""
-    [found] = (await find_tasks(events, {source: wanted_task(source)})).values()
+    [found] = (await find_tasks(events, {source: task_reference(source)})).values()
     if isinstance(found, Problem):
         raise UnsendableError(found)
     return found
@@ -175,7 +175,7 @@ async def _put_references(client: LogClient, body: Json) -> AsyncIterator[Proble
                     yield error.problem.model_copy(update={"path": f"$.steps[{at}].inputs.{name}"})
 
 
-def _step_of(wanted: WantedTask, submitted: Mapping[str, Record], begun: bool) -> Json | Problem:
+def _step_of(wanted: TaskReference, submitted: Mapping[str, Record], begun: bool) -> Json | Problem:
     record = next((record for task_id, record in submitted.items() if wanted.is_of(task_id)), None)
     if record is None:
         message = f"there is no stream {wanted.stream} in the log"

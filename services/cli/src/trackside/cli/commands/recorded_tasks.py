@@ -10,10 +10,10 @@ from trackside.contracts.envelope.message import Json
 from trackside.contracts.envelope.refusals import Problem
 from trackside.sdk.client import Client
 from trackside.sdk.connection.records import not_forged
-from trackside.sdk.definitions.recorded_steps import WantedTask, find_tasks
+from trackside.sdk.definitions.recorded_steps import TaskReference, find_tasks
 
 
-def find(wanted: Mapping[str, WantedTask], *, quiet: bool) -> Mapping[str, Json | Problem]:
+def find(wanted: Mapping[str, TaskReference], *, quiet: bool) -> Mapping[str, Json | Problem]:
     """Returns the fields of each task as a step, or its problem, and unless `quiet` prints what was found."""
     found = run(_found(wanted))
     if not quiet:
@@ -23,7 +23,7 @@ def find(wanted: Mapping[str, WantedTask], *, quiet: bool) -> Mapping[str, Json 
     return found
 
 
-async def _found(wanted: Mapping[str, WantedTask]) -> Mapping[str, Json | Problem]:
+async def _found(wanted: Mapping[str, TaskReference]) -> Mapping[str, Json | Problem]:
     addresses = Addresses()
     async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         return await find_tasks(lambda stream: aclosing(not_forged(client.events(stream))), wanted)

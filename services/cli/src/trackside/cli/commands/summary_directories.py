@@ -72,7 +72,7 @@ async def _import(
                     service,
                     _store(),
                     directory,
-                    lambda report: progress(report.visited, report.found),
+                    lambda report: progress(report.scanned, report.found),
                     signer,
                     indexed,
                 )

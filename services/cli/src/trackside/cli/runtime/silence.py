@@ -26,16 +26,16 @@ def watch_postgres(dsn: str) -> None:
 
 async def _ask_kafka(kafka: "KafkaSettings") -> None:
     from trackside.eventlog.kafka.kafka_probe import ask_kafka
-    from trackside.eventlog.reachability import say_until_it_answers
+    from trackside.eventlog.reachability import report_until_reachable
 
     server = f"Kafka at {kafka.kafka_bootstrap}"
-    await say_until_it_answers(server, lambda: ask_kafka(kafka), _say, WITHIN_S)
+    await report_until_reachable(server, lambda: ask_kafka(kafka), _say, WITHIN_S)
 
 
 async def _ask_postgres(dsn: str) -> None:
-    from trackside.projections.database.reachability import say_until_postgres_answers
+    from trackside.projections.database.reachability import report_until_postgres_is_reachable
 
-    await say_until_postgres_answers(dsn, _say, WITHIN_S)
+    await report_until_postgres_is_reachable(dsn, _say, WITHIN_S)
 
 
 def _watch(server: str, work: Callable[[], Coroutine[None, None, None]]) -> None:

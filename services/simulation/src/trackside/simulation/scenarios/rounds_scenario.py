@@ -23,7 +23,7 @@ from trackside.aggregates.rounds.messages import (
     StageState,
     UpdateIncrementalJob,
 )
-from trackside.aggregates.rounds.stages.parts import service_targets, service_task
+from trackside.aggregates.rounds.stages.task_ids import service_targets, service_task
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.envelope.message import Command, Json, Record
 from trackside.domain.folding.streams import Streams

@@ -42,11 +42,11 @@ from trackside.eventlog.retry import retry_until_reachable, retry_with_timeout
 from trackside.sdk.connection.publication import command_record
 from trackside.sdk.connection.signing import Signer
 from trackside.summaries.directories import path_of
-from trackside.summary_indexer.seldom_warnings import SeldomWarning
-from trackside.summary_indexer.watching.looks import LogPosition
+from trackside.summary_indexer.rate_limited_warnings import RateLimitedWarning
+from trackside.summary_indexer.watching.scan_rules import LogPosition
 
 log = structlog.get_logger("trackside.summary_indexer")
-_warn = SeldomWarning("a watched directory waits for the log")
+_warn = RateLimitedWarning("a watched directory waits for the log")
 
 READ_S = 0.5
 FOLDED_AT_ONCE = 1_000
@@ -173,7 +173,7 @@ class SummaryStreams:
             await folded
 
     def _wake(self) -> None:
-        """Wakes those whose offsets are folded, and no others: hundreds of visits may wait."""
+        """Wakes those whose offsets are folded, and no others: hundreds of scans may wait."""
         for partition, waiting in self._waiting.items():
             while waiting and waiting[0][0] <= self._positions.get(partition, 0):
                 folded = heapq.heappop(waiting)[-1]

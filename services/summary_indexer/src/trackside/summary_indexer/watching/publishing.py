@@ -14,10 +14,10 @@ from trackside.eventlog.keys.dead_letters import write_dead_letter
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.retry import retry_until_reachable
-from trackside.summary_indexer.seldom_warnings import SeldomWarning
+from trackside.summary_indexer.rate_limited_warnings import RateLimitedWarning
 
 log = structlog.get_logger("trackside.summary_indexer")
-_warn = SeldomWarning("points of an event file wait for the log")
+_warn = RateLimitedWarning("points of an event file wait for the log")
 
 READER = "summary-watcher"
 

@@ -13,12 +13,12 @@ class WatchReport:
     """What a watcher has done so far; `problems` are by path of the job and name of the file.
 
     A directory that can't be read has the name "". `files` counts each reading of a file, `bytes` those whose
-    content is in the log. `found` directories had something new, `visited` of them are read. `left_out` are
+    content is in the log. `found` directories had something new, `scanned` of them are read. `left_out` are
     the values of files that are not indexed, `deleted` the ids of jobs that are skipped.
     """
 
     found: int = 0
-    visited: int = 0
+    scanned: int = 0
     jobs: int = 0
     files: int = 0
     bytes: int = 0

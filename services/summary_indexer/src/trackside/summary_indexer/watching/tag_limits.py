@@ -21,7 +21,7 @@ PAUSE_S = 30.0
 
 
 class IndexedTags:
-    """The tags that have rows; for many visits on one connection."""
+    """The tags that have rows; for many scans on one connection."""
 
     def __init__(self, dsn: str) -> None:
         self._database = Database(dsn)

@@ -14,13 +14,13 @@ from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.sdk.connection.signing import Signer
 from trackside.summaries.directories import printable_path
 from trackside.summaries.kinds.registry import KINDS
+from trackside.summary_indexer.watching.directory_scans import DirectoryScanner
 from trackside.summary_indexer.watching.file_reader import FileReader
 from trackside.summary_indexer.watching.log_positions import SummaryStreams
 from trackside.summary_indexer.watching.packing import ItemPacker
 from trackside.summary_indexer.watching.publishing import PointsPublisher
 from trackside.summary_indexer.watching.report import WatchReport
 from trackside.summary_indexer.watching.tag_limits import IndexedTags, TagLimits
-from trackside.summary_indexer.watching.visits import JobVisitor
 from trackside.summary_indexer.watching.watcher import DirectoryWatcher
 
 SLOW_LOOK_S = 30.0
@@ -51,7 +51,7 @@ async def import_directory(
         async with _watchers(service, store, [directory], signer, indexed) as watchers:
             ((watcher, report),) = watchers
             async with _progress(report, on_progress):
-                await watcher.visit_all()
+                await watcher.scan_all()
     return report
 
 
@@ -116,7 +116,7 @@ async def _watchers(
     bases = {printable_path(str(each.resolve())): str(each.resolve()) for each in directories}
     streams = SummaryStreams(service, bases, signer)
     publisher = PointsPublisher(service)
-    visitors: dict[str, JobVisitor] = {}
+    scanners: dict[str, DirectoryScanner] = {}
 
     @cache
     def opened() -> Store:
@@ -124,8 +124,10 @@ async def _watchers(
 
     for shown, base in bases.items():
         reader = FileReader(ItemPacker(KINDS, opened))
-        visitors[shown] = JobVisitor(base, streams, publisher, reader, WatchReport(), TagLimits(indexed))
-    watchers = {shown: DirectoryWatcher(visitor) for shown, visitor in visitors.items()}
+        scanners[shown] = DirectoryScanner(
+            base, streams, publisher, reader, WatchReport(), TagLimits(indexed)
+        )
+    watchers = {shown: DirectoryWatcher(scanner) for shown, scanner in scanners.items()}
 
     def receive(base: str, job_id: str, event: Event) -> None:
         watchers[base].receive(job_id, event)
@@ -135,11 +137,11 @@ async def _watchers(
             folding = tasks.create_task(streams.run())
             await streams.catch_up()
             streams.on_event = receive
-            yield [(watcher, visitors[shown].report) for shown, watcher in watchers.items()]
+            yield [(watcher, scanners[shown].report) for shown, watcher in watchers.items()]
             folding.cancel()
     finally:
-        for visitor in visitors.values():
-            visitor.close()
+        for scanner in scanners.values():
+            scanner.close()
         if indexed is not None:
             indexed.close()
 

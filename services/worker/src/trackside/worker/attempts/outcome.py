@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskError, TaskStatus
-from trackside.telemetry.process_start import how_ended
+from trackside.telemetry.process_start import describe_exit
 from trackside.worker.attempts.memory.memory_at_end import MEMORY_UNKNOWN, MemoryAtEnd
 from trackside.worker.messages.process_messages import AttemptEnding
 
@@ -126,6 +126,6 @@ def _death_message(code: int, memory: MemoryAtEnd) -> str:
     if memory.limit is not None and code in _KILLED:
         return f"the process was {memory.reason}"
     if code >= 0:
-        return f"the process {how_ended(code)} before it reported the end of the attempt"
+        return f"the process {describe_exit(code)} before it reported the end of the attempt"
     outside = f" from outside, not for memory: {memory.amounts}" if -code == signal.SIGKILL else ""
-    return f"the process {how_ended(code)}{outside}"
+    return f"the process {describe_exit(code)}{outside}"

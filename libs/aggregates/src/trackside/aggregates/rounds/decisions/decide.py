@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from trackside.aggregates.rounds.decisions import deploying, places, services
+from trackside.aggregates.rounds.decisions import deploying, output_paths, services
 from trackside.aggregates.rounds.job.child_stages import RESERVED, first_body
 from trackside.aggregates.rounds.job.deploy_messages import (
     DatasetPlace,
@@ -22,7 +22,7 @@ from trackside.aggregates.rounds.job.job_spec import (
     StageSpec,
 )
 from trackside.aggregates.rounds.job.miner_names import BUILT_IN_MINERS, is_number, misspelt
-from trackside.aggregates.rounds.job.others import dataset_state, model_state, round_model
+from trackside.aggregates.rounds.job.referenced_streams import dataset_state, model_state, round_model
 from trackside.aggregates.rounds.job.split import added, count, share_of
 from trackside.aggregates.rounds.messages import (
     ApproveDeploy,
@@ -57,8 +57,8 @@ from trackside.aggregates.rounds.stages.evaluation import (
     trigger_event,
     trigger_of,
 )
-from trackside.aggregates.rounds.stages.parts import FOLDER, file_fields, samples_of
 from trackside.aggregates.rounds.stages.stage_events import has_samples
+from trackside.aggregates.rounds.stages.task_ids import FOLDER, file_fields, samples_of
 from trackside.aggregates.rounds.stages.triggers import holds
 from trackside.aggregates.rounds.state import IncrementalJob, Round, job_of
 from trackside.contracts.envelope.message import Event, Json
@@ -407,7 +407,7 @@ def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str = "$") -> Iter
     yield from triggers.problems(job.eval.trigger, f"{path}.eval.trigger", METRICS)
     yield from triggers.problems(job.deploy.trigger, f"{path}.deploy.trigger")
     yield from _services(job.deploy.services, lookup, f"{path}.deploy.services")
-    yield from places.problems(job, job_id, lookup, path)
+    yield from output_paths.problems(job, job_id, lookup, path)
     files = {"output": job.output, "deploy.copy_to": job.deploy.copy_to, "deploy.config": job.deploy.config}
     for name, place in files.items():
         if place is not None:

@@ -14,7 +14,8 @@ from trackside.aggregates.rounds.job.deploy_messages import (
 )
 from trackside.aggregates.rounds.messages import ModelVersionSummary, RoundEnded, StageEnded, StageState
 from trackside.aggregates.rounds.stages.evaluation import not_deployed
-from trackside.aggregates.rounds.stages.parts import (
+from trackside.aggregates.rounds.stages.stages import failed
+from trackside.aggregates.rounds.stages.task_ids import (
     CONFIG,
     file_targets,
     file_task_needs,
@@ -22,7 +23,6 @@ from trackside.aggregates.rounds.stages.parts import (
     targets_of,
     update_task,
 )
-from trackside.aggregates.rounds.stages.stages import failed
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, TaskOutcome
 from trackside.contracts.envelope.message import Event, Json
 from trackside.contracts.fleet.fleet import COPY_MODEL

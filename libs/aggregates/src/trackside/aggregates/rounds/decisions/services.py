@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trackside.aggregates.rounds.job.deploy_messages import HardExamplesReported
-from trackside.aggregates.rounds.job.others import dataset_state
+from trackside.aggregates.rounds.job.referenced_streams import dataset_state
 from trackside.aggregates.rounds.job.service_counts import (
     ProcessCounts,
     ServiceCounts,
@@ -11,7 +11,7 @@ from trackside.aggregates.rounds.job.service_counts import (
     unreported,
 )
 from trackside.aggregates.rounds.messages import JobStatus
-from trackside.aggregates.rounds.stages.parts import service_targets, service_task
+from trackside.aggregates.rounds.stages.task_ids import service_targets, service_task
 from trackside.aggregates.rounds.state import IncrementalJob, ServiceState
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.tasks.resources import ServicePolicy

@@ -6,7 +6,7 @@ Nothing but its folder is removed: outputs, the file of `copy_to`, and the bytes
 from collections.abc import Iterator
 
 from trackside.aggregates.rounds.job.deploy_messages import ConfigRemovalEnded
-from trackside.aggregates.rounds.stages.parts import file_task_needs, removal_task
+from trackside.aggregates.rounds.stages.task_ids import file_task_needs, removal_task
 from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, TaskOutcome
 from trackside.contracts.envelope.message import Json, Record
 from trackside.contracts.fleet.fleet import COPY_MODEL

@@ -14,10 +14,10 @@ from trackside.aggregates.rounds.job.deploy_messages import (
     ModelUpdateTimedOut,
     RoundModel,
 )
-from trackside.aggregates.rounds.job.number_sets import has_number, with_number
 from trackside.aggregates.rounds.job.service_counts import ServiceCounts
+from trackside.aggregates.rounds.job.version_bitset import has_number, with_number
 from trackside.aggregates.rounds.messages import JobStatus, StageState
-from trackside.aggregates.rounds.stages.parts import file_targets, targets_of
+from trackside.aggregates.rounds.stages.task_ids import file_targets, targets_of
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, TriggerState
 from trackside.contracts.envelope.message import Record
 from trackside.domain.outcome import Outcome

@@ -13,7 +13,7 @@ from trackside.aggregates.rounds.messages import (
     StageState,
     TriggerEvaluated,
 )
-from trackside.aggregates.rounds.stages.parts import samples_of
+from trackside.aggregates.rounds.stages.task_ids import samples_of
 from trackside.aggregates.rounds.state import IncrementalJob, Round, SampleManifest, SamplePool, TriggerState
 from trackside.contracts.envelope.message import Record
 from trackside.contracts.tasks.artifacts import ArtifactReference

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from trackside.aggregates.rounds.job.child_stages import RESERVED, child_body
 from trackside.aggregates.rounds.job.job_spec import StageSpec
-from trackside.aggregates.rounds.job.others import model_state, round_model
+from trackside.aggregates.rounds.job.referenced_streams import model_state, round_model
 from trackside.aggregates.rounds.job.split import SplitRule
 from trackside.aggregates.rounds.messages import (
     ModelTrained,
@@ -16,8 +16,8 @@ from trackside.aggregates.rounds.messages import (
     StageEnded,
     StageState,
 )
-from trackside.aggregates.rounds.stages.parts import file_fields, file_task_needs, round_task, samples_of
 from trackside.aggregates.rounds.stages.stage_events import OPEN
+from trackside.aggregates.rounds.stages.task_ids import file_fields, file_task_needs, round_task, samples_of
 from trackside.aggregates.rounds.state import IncrementalJob, Round, TaskOutcome
 from trackside.contracts.envelope.message import Event, Json
 from trackside.contracts.fleet.fleet import WRITE_MANIFEST

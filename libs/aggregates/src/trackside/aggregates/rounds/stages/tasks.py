@@ -6,7 +6,7 @@ from typing import Any
 from trackside.aggregates.rounds.job.service_counts import unreported
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, StageState
 from trackside.aggregates.rounds.stages import deletion
-from trackside.aggregates.rounds.stages.parts import (
+from trackside.aggregates.rounds.stages.task_ids import (
     DELETE,
     ROUND,
     SERVE,

@@ -19,7 +19,7 @@ from typing import Any
 
 from trackside.sdk import trial
 from trackside.sdk.in_task.saving import SaveError
-from trackside.telemetry.process_start import how_ended
+from trackside.telemetry.process_start import describe_exit
 from trackside.worker.child.channel.control_channel import ControlChannel
 from trackside.worker.child.channel.worker_channel import WorkerChannel
 from trackside.worker.child.process import orphans
@@ -132,7 +132,7 @@ class ProgramTask:
                 os.close(answers_write)
                 self._memory.record_program(listener.peak_bytes)
         if code != 0:
-            raise ProgramFailedError(code, f"the program {how_ended(code)}" + listener.last_lines())
+            raise ProgramFailedError(code, f"the program {describe_exit(code)}" + listener.last_lines())
         if self._unsaved is not None:
             raise self._unsaved
         return listener.result

@@ -50,7 +50,7 @@ ANOTHER_VERSION = FileVersion(-1, 0, 0, 0, 0)
 
 
 @dataclass(slots=True)
-class LookHistory:
+class ScanHistory:
     """What is remembered of the looks at a file.
 
     How it was at the last one, how many failed in a row, and when the next one is due after that.
@@ -61,7 +61,7 @@ class LookHistory:
     again_at_ms: int = 0
 
 
-def should_read(position: LogPosition, history: LookHistory, found: FoundFile, now_ms: int) -> bool:
+def should_read(position: LogPosition, history: ScanHistory, found: FoundFile, now_ms: int) -> bool:
     """Returns whether a file is to be read now."""
     unchanged = history.version == version_of(found)
     if not position.code:
@@ -73,7 +73,7 @@ def should_read(position: LogPosition, history: LookHistory, found: FoundFile, n
     return not unchanged and position.code in HEALED_BY_CHANGE
 
 
-def should_compare(position: LogPosition, history: LookHistory, found: FoundFile) -> bool:
+def should_compare(position: LogPosition, history: ScanHistory, found: FoundFile) -> bool:
     """Returns whether it takes a look into a file to know whether it is still the one that was read."""
     first_look = history.version is None and not position.code
     return first_look and found.size == position.to and bool(position.fingerprint)

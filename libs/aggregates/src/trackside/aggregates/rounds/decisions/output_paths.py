@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator
 
 from trackside.aggregates.rounds.job.job_spec import JobSpec
-from trackside.aggregates.rounds.job.others import dataset_state
+from trackside.aggregates.rounds.job.referenced_streams import dataset_state
 from trackside.aggregates.rounds.messages import JobStatus
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.envelope.refusals import Problem

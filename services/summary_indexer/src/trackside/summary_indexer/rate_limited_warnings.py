@@ -11,7 +11,7 @@ log = structlog.get_logger("trackside.summary_indexer")
 AGAIN_S = 30.0
 
 
-class SeldomWarning:
+class RateLimitedWarning:
     """Logs an event with its reason, at most every 30 s; None means that it is over, and is not logged."""
 
     def __init__(self, event: str) -> None:

@@ -1,4 +1,4 @@
-"""Visits a job: finds its files, reads on where the log ends, and appends what they hold."""
+"""Scans a job: finds its files, reads on where the log ends, and appends what they hold."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -31,11 +31,14 @@ from trackside.summary_indexer.watching.file_reader import (
     compare_files,
 )
 from trackside.summary_indexer.watching.log_positions import KnownJob, SummaryStreams, job_id_of
-from trackside.summary_indexer.watching.looks import (
+from trackside.summary_indexer.watching.publishing import PointsPublisher
+from trackside.summary_indexer.watching.records import TagLimit
+from trackside.summary_indexer.watching.report import WatchReport
+from trackside.summary_indexer.watching.scan_rules import (
     ANOTHER_VERSION,
     LONGEST_PAUSE_MS,
     LogPosition,
-    LookHistory,
+    ScanHistory,
     pause_ms,
     should_compare,
     should_read,
@@ -43,9 +46,6 @@ from trackside.summary_indexer.watching.looks import (
     tail_problem,
     version_of,
 )
-from trackside.summary_indexer.watching.publishing import PointsPublisher
-from trackside.summary_indexer.watching.records import TagLimit
-from trackside.summary_indexer.watching.report import WatchReport
 from trackside.summary_indexer.watching.tag_limits import TagLimits
 
 log = structlog.get_logger("trackside.summary_indexer")
@@ -66,14 +66,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A job as its visit needs it: its id, and its path as the file system has it."""
+    """A job as its scan needs it: its id, and its path as the file system has it."""
 
     job_id: str
     path: str
 
 
-class JobVisitor:
-    """Visits jobs of one directory; visits of different jobs may run at the same time."""
+class DirectoryScanner:
+    """Scans jobs of one directory; scans of different jobs may run at the same time."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class JobVisitor:
         self._streams, self._publisher, self._reader = streams, publisher, reader
         self._thread = ThreadPoolExecutor(1, "summary-files")
         self._in_flight = ByteBudget(BYTES_IN_FLIGHT)
-        self._histories: dict[tuple[str, str], LookHistory] = {}
+        self._histories: dict[tuple[str, str], ScanHistory] = {}
         self._limits = limits
         self._left_out: set[tuple[str, str, str]] = set()
 
@@ -99,7 +99,7 @@ class JobVisitor:
         self._thread.shutdown(cancel_futures=True)
 
     def read_again(self, job_id: str) -> str | None:
-        """Has each file of a job read at its next visit as if it was the first one; returns its path."""
+        """Has each file of a job read at its next scan as if it was the first one; returns its path."""
         job = self._job(job_id)
         if job is None:
             return None
@@ -117,9 +117,9 @@ class JobVisitor:
     async def compare(self, found: Sequence[JobDirectory]) -> None:
         """Compares files that are as long as the log has them with what was read, once after a start.
 
-        One that is another file by now is read at the next visit.
+        One that is another file by now is read at the next scan.
         """
-        compared: list[tuple[LookHistory, FoundFile, ComparedFile]] = []
+        compared: list[tuple[ScanHistory, FoundFile, ComparedFile]] = []
         for directory in found:
             job = self._job(job_id_of(self.base, directory.path))
             if job is None or job.status is SummaryJobStatus.DELETED:
@@ -136,8 +136,8 @@ class JobVisitor:
             for (history, file, _), is_same in zip(compared, same, strict=True):
                 history.version = version_of(file) if is_same else ANOTHER_VERSION
 
-    def needs_visit(self, found: JobDirectory) -> bool:
-        """Returns whether a visit of a job would do anything, from what was found in its directory.
+    def needs_scan(self, found: JobDirectory) -> bool:
+        """Returns whether a scan of a job would do anything, from what was found in its directory.
 
         Problems of its files that the log has are noted in the report.
         """
@@ -167,8 +167,8 @@ class JobVisitor:
         self.report.deleted.discard(job.job_id)
         return False
 
-    async def visit(self, path: str) -> int | None:
-        """Reads what is new in a job; returns when it must be visited again, None if nothing is due.
+    async def scan(self, path: str) -> int | None:
+        """Reads what is new in a job; returns when it must be scanned again, None if nothing is due.
 
         Times are milliseconds since 1970.
         """
@@ -292,7 +292,7 @@ class JobVisitor:
         reading.is_exhausted = not more
         for step, records in pieces:
             if not await self._append(file, name, step, records):
-                # Another watcher was faster, or the job was deleted: the next visit goes on.
+                # Another watcher was faster, or the job was deleted: the next scan goes on.
                 self._history(file.job, name).version = None
                 reading.is_overtaken = True
                 return
@@ -387,8 +387,8 @@ class JobVisitor:
         job = self._job(job_id)
         return None if job is None or job.status is SummaryJobStatus.DELETED else job.files.get(name)
 
-    def _history(self, job_id: str, name: str) -> LookHistory:
-        return self._histories.setdefault((job_id, name), LookHistory())
+    def _history(self, job_id: str, name: str) -> ScanHistory:
+        return self._histories.setdefault((job_id, name), ScanHistory())
 
     async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *values)
