@@ -39,9 +39,8 @@ long: env ## all other tests, in pieces; ONLY=worker: the pieces of that name or
 times: ## where the time of the last run of tests went
 	@$(RUN)/python -m tests.times $(TRACKSIDE_TEST_TIMES)
 
-count: ## lines of Python of the product and of its tests
-	@echo "product $$(git ls-files -z 'libs/*.py' 'services/*.py' 'deploy/*.py' | xargs -0 cat | wc -l)"
-	@echo "tests   $$(git ls-files -z 'tests/*.py' | xargs -0 cat | wc -l)"
+count: ## how large the product and its tests are, by purpose
+	@python3 deploy/count.py
 
 bench: env ## measure the floors of docs/ and print one table
 	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)
