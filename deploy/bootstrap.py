@@ -15,7 +15,7 @@ MARK = "TRACKSIDE_BOOTSTRAP_PYTHON"
 
 
 def newer_python():
-    """Gives the path of a newer interpreter on PATH, or None."""
+    """Returns the path of a newer interpreter on PATH, or None."""
     for name in NEWER:
         found = shutil.which(name)
         if found:

@@ -87,12 +87,12 @@ def cache_folder() -> Path:
 
 
 def without_password(text: str) -> str:
-    """Gives the text with the user and password of each address left out."""
+    """Returns the text with the user and password of each address left out."""
     return re.sub("//[^/@ ]*@", "//", text)
 
 
 def inputs_hash(root: Path) -> str:
-    """Gives one hash of what decides the environment: the lock, pyproject.toml, where the clone lies."""
+    """Returns one hash of what decides the environment: the lock, pyproject.toml, where the clone lies."""
     digest = hashlib.sha256(str(root).encode())
     for path in (root / "pyproject.toml", root / "uv.lock"):
         digest.update(path.read_bytes())
@@ -142,7 +142,7 @@ def _existing(folder: Path) -> Path:
 
 
 def announce(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
-    """Says about how much will be fetched, before it begins; uv then shows the size of each large package."""
+    """Prints about how much will be fetched; uv then shows the size of each large package."""
     sizes = []
     if not (root / ".venv" / "bin" / "python").exists():
         sizes.append(f"{REST_DOWNLOAD_BYTES / 1e6:,.0f} MB of packages")
@@ -157,7 +157,7 @@ def announce(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
 
 
 def commands(uv: str, root: Path, *, with_torch: bool, torch_index: str | None) -> list[list[str]]:
-    """Gives the uv commands that bring the environment to the lock."""
+    """Returns the uv commands that bring the environment to the lock."""
     sync = [uv, "sync", "--locked"]
     if not (root / ".venv" / "bin" / "python").exists():
         sync += ["--python", sys.executable]

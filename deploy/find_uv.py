@@ -69,7 +69,7 @@ def find(cache: Path, lock: Path, say: Say) -> Path:
 
 
 def version_of(uv: Path) -> Version:
-    """Gives the version of a uv; NotFound if it does not run or is not one that Trackside can use."""
+    """Returns the version of a uv; NotFound if it does not run or is not one that Trackside can use."""
     try:
         done = subprocess.run([uv, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -84,7 +84,7 @@ def version_of(uv: Path) -> Version:
 
 
 def on_path(path: str) -> Path:
-    """Gives the first usable uv of a search path."""
+    """Returns the first usable uv of a search path."""
     reason = "none there"
     for folder in path.split(os.pathsep):
         candidate = shutil.which("uv", path=folder) if folder else None
@@ -100,7 +100,7 @@ def on_path(path: str) -> Path:
 
 
 def fetched(cache: Path) -> Path:
-    """Gives the uv that an earlier run put into the cache."""
+    """Returns the uv that an earlier run put into the cache."""
     for uv in (cache / "uv-venv" / "bin" / "uv", cache / "uv" / "uv"):
         if uv.exists():
             version_of(uv)
@@ -132,7 +132,7 @@ def by_venv(cache: Path, say: Say) -> Path:
 
 
 def index_url() -> tuple[str, str]:
-    """Gives the package index to ask, as it may be shown (without a password) and as it is."""
+    """Returns the package index to ask, as it may be shown (without a password) and as it is."""
     given = next(
         (os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)), DEFAULT_INDEX
     ).rstrip("/")
@@ -245,7 +245,7 @@ def parse_page(content: bytes, content_type: str, url: str) -> list[Wheel]:
 
 
 def choose(wheels: list[Wheel], system: str, machine: str, glibc: Version | None) -> Wheel | None:
-    """Gives the newest wheel in range that fits the system; `glibc` is None where libc is another one."""
+    """Returns the newest wheel in range that fits the system; `glibc` is None where libc is another one."""
     fitting = []
     for wheel in wheels:
         found = re.fullmatch(r"uv-(\d+\.\d+\.\d+)-py3-none-(.+)\.whl", wheel.name)

@@ -38,7 +38,7 @@ NOTE = "<!-- Written by deploy/reference.py from the code; edit the code instead
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Gives a Markdown table; bars and line breaks within cells are made harmless."""
+    """Returns a Markdown table; bars and line breaks within cells are made harmless."""
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     lines += ["| " + " | ".join(_cell(text) for text in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -71,7 +71,7 @@ TITLES = {
 
 
 def messages() -> str:
-    """Gives the page of all messages, by topic."""
+    """Returns the page of all messages, by topic."""
     parts = []
     for name, _, topic, kinds in documents.channels():
         parts.append(f"## {TITLES.get(name, topic.what.capitalize())}: `{_placeholders(topic.name)}`\n")
@@ -104,7 +104,7 @@ def _message_row(kind: type[Message]) -> tuple[str, str, str]:
 
 
 def topics() -> str:
-    """Gives the page of all topics with the settings that promises rest on."""
+    """Returns the page of all topics with the settings that promises rest on."""
     names = Topics()
     every = (*names.shared, names.device("<worker>", "<device>"))
     rows = (
@@ -126,7 +126,7 @@ def topics() -> str:
 
 
 def topic_rights() -> str:
-    """Gives the page of the rights of all principals to topics."""
+    """Returns the page of the rights of all principals to topics."""
     sys.path.insert(0, str(ROOT))
     from deploy import rights_texts
 
@@ -168,7 +168,7 @@ def settings_classes() -> Iterator[type[BaseSettings]]:
 
 
 def settings() -> str:
-    """Gives the page of all settings, as environment variables."""
+    """Returns the page of all settings, as environment variables."""
     parts = []
     for kind in settings_classes():
         package = kind.__module__.removesuffix(".settings")
@@ -211,7 +211,7 @@ def _shown(value: Any) -> str:
 
 
 def metrics() -> str:
-    """Gives the page of all metrics as Prometheus has them."""
+    """Returns the page of all metrics as Prometheus has them."""
     sys.path.insert(0, str(ROOT))
     from deploy import metric_texts
 
@@ -219,7 +219,7 @@ def metrics() -> str:
 
 
 def refusals() -> str:
-    """Gives the page of all codes of refusals and dead letters."""
+    """Returns the page of all codes of refusals and dead letters."""
     introduction = (
         "A command that cannot be accepted is answered by a `CommandRefused` event: a code, the JSON path "
         "of what is wrong (`$` is the body, `$id` an attribute) and a message. If several things are wrong, "
@@ -249,7 +249,7 @@ def refusals() -> str:
 
 
 def summaries() -> str:
-    """Gives the page of what the summary-indexer answers over HTTP."""
+    """Returns the page of what the summary-indexer answers over HTTP."""
     introduction = (
         "The summary-indexer answers `GET` and `HEAD` requests on the port of its `/ready`, on loopback "
         "unless `TRACKSIDE_HEALTH_HOST` says otherwise: there is no login. A job is a task or a directory "
@@ -309,7 +309,7 @@ def summaries() -> str:
 
 
 def command_line() -> str:
-    """Gives the page of the command `trackside`: every sub-command with its arguments and options."""
+    """Returns the page of the command `trackside`: every sub-command with its arguments and options."""
     parts = []
     for name, command in _commands("trackside", typer.main.get_command(app)):
         shown = [parameter for parameter in command.params if "--help" not in parameter.opts]
@@ -344,7 +344,7 @@ def _parameter(parameter: Any) -> tuple[str, str]:
 
 
 def files() -> dict[str, str]:
-    """Gives every generated file by its path below docs/reference."""
+    """Returns every generated file by its path below docs/reference."""
     found = {
         "messages.md": messages(),
         "topics.md": topics(),

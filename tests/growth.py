@@ -110,7 +110,7 @@ def _asked(path: Path) -> Held:
 
 
 def say_what_is_held(name: str) -> None:
-    """Has a service say what it holds, at a socket, if its environment says so."""
+    """Lets a service say what it holds, at a socket, if its environment says so."""
     if not (folder := os.environ.get(COUNTED_AT, "")):
         return
     listening = socket.socket(socket.AF_UNIX)

@@ -56,7 +56,7 @@ class SmallDisk:
             self.empty()
 
     def empty(self) -> None:
-        """Gives the room back."""
+        """Frees the room."""
         self.filler.unlink(missing_ok=True)
 
     def shrink(self, leave_bytes: int = 0) -> None:
@@ -99,7 +99,7 @@ class SmallDisk:
 
 
 class NotMountableError(Exception):
-    """Says why no small file system can be mounted here."""
+    """Explains why no small file system can be mounted here."""
 
 
 @contextmanager

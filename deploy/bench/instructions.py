@@ -55,7 +55,7 @@ async def measure(log: Log, count: int, append_ms: list[float]) -> Measurements:
 
 
 async def _instruct(log: Log, watch: LogWatch, number: int) -> list[float]:
-    """Gives one instruction; returns the time of each hop, ms, as an outside consumer and the task see it."""
+    """Sends one instruction; returns the time of each hop, ms, as an outside consumer and the task see it."""
     command_id = new_id()
     began_s, start = monotonic_s(), len(watch.seen)
     await publish(log, InstructTask(task=TASK, body={"n": number}), STREAM, command_id)

@@ -45,7 +45,7 @@ class _Submissions:
         return int(self._statm.read_text().split()[1]) * PAGE_BYTES / 1e6
 
     def is_last(self, message: Message) -> bool:
-        """Says whether a message is the last submission."""
+        """Returns whether a message is the last submission."""
         self._count += isinstance(message, TaskSubmitted)
         if self._count == EARLY and not self.early_mb:
             self.early_mb = self._mb()

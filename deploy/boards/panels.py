@@ -50,7 +50,7 @@ def status_mappings() -> list[ValueMapping]:
 
 
 def colour_by_status(built: Panel, statuses: Sequence[str]) -> Panel:
-    """Gives series that are named by a status the colour of that status."""
+    """Returns series that are named by a status the colour of that status."""
     for status in statuses:
         colour = {"mode": "fixed", "fixedColor": STATUS_COLOURS[status]}
         built.override_by_name(status, [DynamicConfigValue(id_val="color", value=colour)])

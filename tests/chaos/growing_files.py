@@ -102,7 +102,7 @@ class GrowingFiles:
         self._append_records(file, 5)
 
     def restart(self, file: GrowingFile) -> None:
-        """Has a file go on at a lower step, as after a restart from a checkpoint."""
+        """Makes a file go on at a lower step, as after a restart from a checkpoint."""
         self._append_records(file, 2)
         file.step = self.rng.randrange(file.step - 1)
         file.restarts += 1

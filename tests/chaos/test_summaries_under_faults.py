@@ -67,7 +67,7 @@ class Scene:
     grown_s: float = -math.inf
 
     def grow(self) -> None:
-        """Has a few files grow, unless they have just now: what reads them needs the processors, too."""
+        """Lets a few files grow, unless they have just now: what reads them needs the processors, too."""
         if monotonic_s() - self.grown_s >= GROW_EVERY_S:
             self.files.grow()
             self.grown_s = monotonic_s()

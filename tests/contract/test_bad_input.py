@@ -239,7 +239,7 @@ def test_bi_53_a_tag_that_is_none_is_a_dead_letter(tag: str) -> None:
 
 
 def event(value: bytes | None = None, **changed: bytes | None) -> Entry:
-    """Gives a record of the events as the dispatcher writes it, with another value or other headers."""
+    """Returns a record of the events as the dispatcher writes it, with another value or other headers."""
     record = RecordWriter("dispatcher", "1").single("s-1", StreamAnnotated(command_id="c-1"))
     headers = {**dict(record.headers), **{f"ce_{name}": octets for name, octets in changed.items()}}
     value = record.value if value is None else value or None

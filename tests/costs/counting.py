@@ -58,7 +58,7 @@ logger.requests.level=debug
 logger.requests.additivity=false
 logger.requests.appenderRef.requests.ref=requests
 """
-"""Has the broker write a line for each request, with the client and the kind."""
+"""Makes the broker write a line for each request, with the client and the kind."""
 STATEMENTS = {"log_statement": "all", "log_parameter_max_length": "0"}
 _COMPLETED = "Completed request:"
 _STATEMENT = re.compile(r"LOG:  (?:statement|execute [^:]*):")
@@ -158,7 +158,7 @@ class CountedStack:
         self.functions: dict[str, Functions] = {}
 
     async def do(self, work: Work) -> None:
-        """Has a piece of work done."""
+        """Does a piece of work."""
         stream = new_id()
         await self._client.publish(work.command, stream)
         await self._client.wait(stream, timeout_s=300)

@@ -95,7 +95,7 @@ class Attack:
 
 
 async def attack(home: StackFolder, intruders: Mapping[Intruder, KafkaSettings]) -> Attack:
-    """Has each intruder write all forged records while two searches run, lets these end, and looks at it."""
+    """Makes each intruder write all forged records while two searches run, and looks at how these end."""
     searches = {
         home.submit(name, search_spec("gated", most, at_once=1)): most for name, most in TRIALS.items()
     }

@@ -111,7 +111,7 @@ SEEN_OF_STORES = {
 
 
 def demand_key(server: S3Server) -> tuple[str, str]:
-    """Has a server refuse all but a new key from now on, which the credential `moto` gets; returns that."""
+    """Makes a server refuse all but a new key from now on, which the credential `moto` gets; returns that."""
     iam = botocore.session.get_session().create_client(
         "iam",
         endpoint_url=f"http://127.0.0.1:{server.port}",

@@ -77,6 +77,12 @@ def test_no_file_is_over_the_limit() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > FILE_LIMIT_LINES} == {}
 
 
+def test_a_docstring_begins_with_what_is_done_in_the_usual_words() -> None:
+    unusual = re.compile(r'"""(?:Says|Gives|Has) ')
+    found = [shown(path) for path in source.python_files() if unusual.search(path.read_text("utf-8"))]
+    assert found == [], "write Returns, Yields, Reports, Makes or Keeps"
+
+
 def test_no_function_is_over_the_limit() -> None:
     long = {}
     for path in source.python_files():

@@ -24,7 +24,7 @@ NOOP = Path("deploy/examples/noop/catalogue.yaml").absolute()
 
 
 def variables_of(settings: StackSettings) -> dict[str, str]:
-    """Gives the environment that finds an installation."""
+    """Returns the environment that finds an installation."""
     return {
         "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
         "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
@@ -33,7 +33,7 @@ def variables_of(settings: StackSettings) -> dict[str, str]:
 
 
 def prepared(stack: Servers, database: str) -> StackSettings:
-    """Gives an installation without services: its own topics, and its tables in an empty database."""
+    """Returns an installation without services: its own topics, and its tables in an empty database."""
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap,
         postgres_dsn=database,
@@ -92,7 +92,7 @@ def processes_at(
 async def changes(
     settings: StackSettings, stream_id: str, within_s: float = 120
 ) -> AsyncGenerator[tuple[Record, Stream], None]:
-    """Gives each event of a stream with the state it led to, for at most `within_s`."""
+    """Returns each event of a stream with the state it led to, for at most `within_s`."""
     async with (
         asyncio.timeout(within_s),
         Client(settings.kafka_bootstrap, settings.topic_prefix) as client,

@@ -61,7 +61,7 @@ class Digits(Task):
         return total / len(order)
 
     def accuracy(self, model: nn.Module, device: str) -> float:
-        """Gives the share of held-out images that the network names rightly."""
+        """Returns the share of held-out images that the network names rightly."""
         model.eval()
         with torch.no_grad():
             named = model(self.held_out_images.to(device)).argmax(dim=1).cpu()

@@ -17,7 +17,7 @@ REQUESTS, ANSWERS = f"{PREFIX}trackside.assessment-requests", f"{PREFIX}tracksid
 
 
 def hopeless(request):
-    """Gives the numbers of the running trials that are to be stopped."""
+    """Returns the numbers of the running trials that are to be stopped."""
     done = [trial["value"] for trial in request["ended"] if trial["status"] == "SUCCEEDED"]
     done = [value for value in done if value is not None]
     if not done:
@@ -29,7 +29,7 @@ def hopeless(request):
 
 
 def answer(request):
-    """Gives the answer to a request: who is hopeless, or that it can't say."""
+    """Returns the answer to a request: who is hopeless, or that it can't say."""
     if request["direction"] != "maximize":
         return {"request_id": request["request_id"], "says": "failed", "message": "only maximize"}
     return {"request_id": request["request_id"], "hopeless": hopeless(request)}

@@ -32,7 +32,7 @@ def suggested(request):
 
 
 def answer(request):
-    """Gives the answer to a request: parameters, or that there are none."""
+    """Returns the answer to a request: parameters, or that there are none."""
     try:
         return {"request_id": request["request_id"], "parameters": suggested(request)}
     except KeyError as missing:

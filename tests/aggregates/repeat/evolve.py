@@ -16,7 +16,7 @@ def begin(repeat_id: str, event: messages.RepeatStarted, record: Record) -> Repe
 
 
 def admits(repeat: Repeat, event: TaskSubmitted) -> bool:
-    """Says whether a task is the next run, and has its turn."""
+    """Returns whether a task is the next run, and has its turn."""
     return repeat.has_room and event.task_id == repeat.task_of(repeat.submitted)
 
 

@@ -51,16 +51,16 @@ class Repeat:
 
     @property
     def over(self) -> bool:
-        """Says whether no run of it goes on, and none will."""
+        """Returns whether no run of it goes on, and none will."""
         return self.status in OVER
 
     @property
     def closed(self) -> bool:
-        """Says whether its end is final: only once it is archived."""
+        """Returns whether its end is final: only once it is archived."""
         return self.archived
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a task that is not kept whether it has settled: whether it was submitted."""
+        """Returns whether a task that is not kept has settled: whether it was submitted."""
         return task_id in {self.task_of(number) for number in range(self.submitted)}
 
     def trim(self) -> None:
@@ -77,13 +77,13 @@ class Repeat:
 
     @property
     def has_room(self) -> bool:
-        """Says whether another run may be submitted now."""
+        """Returns whether another run may be submitted now."""
         more = self.submitted < self.times and len(self.open) < self.spec.at_once
         return more and self.status is RepeatStatus.RUNNING
 
     @property
     def asks(self) -> bool:
-        """Says whether it is done, and the repeat that it extends has not answered."""
+        """Returns whether it is done, and the repeat that it extends has not answered."""
         return bool(self.spec.extends) and self.status is RepeatStatus.DONE and self.extension is None
 
     @property
@@ -92,7 +92,7 @@ class Repeat:
         return self.ended_ms + int(self.spec.keep_s * 1000) if self.over and not self.archived else None
 
     def task_of(self, number: int) -> str:
-        """Gives the id of the task of a run."""
+        """Returns the id of the task of a run."""
         return f"{self.repeat_id}.{number}"
 
 

@@ -191,7 +191,7 @@ def _runs(killed: Cluster, stream_id: str) -> bool:
 
 
 def _acknowledged(killed: Cluster, stream_id: str, sent: Json) -> bool:
-    """Says whether the attempt that runs, perhaps a later one, has acknowledged the first instruction."""
+    """Returns whether the attempt that runs, perhaps a later one, has acknowledged the first instruction."""
     task = killed.only_task(stream_id)
     return task is not None and (task.acknowledged, task.acknowledgement) == (1, (True, {"body": sent}))
 

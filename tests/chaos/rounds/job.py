@@ -107,7 +107,7 @@ class TwoRounds:
             file.write("".join(f"{line}\n" for line in self.lines(batch)).encode())
 
     def is_over(self) -> bool:
-        """Says whether both rounds have ended, and each service has the model that is live."""
+        """Returns whether both rounds have ended, and each service has the model that is live."""
         job = self.state
         if job is None or job.ended_rounds < ROUNDS or job.update is not None:
             return False

@@ -32,7 +32,7 @@ from trackside.sdk import Task, trial
 
 
 class Bowl(Task):
-    """Has its least value at 0.3; one kind fails, one needs more memory than there is."""
+    """Takes its least value at 0.3; one kind fails, one needs more memory than there is."""
 
     def train(self, device):
         asked = trial.parameters()
@@ -48,7 +48,7 @@ class Bowl(Task):
 
 
 class Two(Task):
-    """Has two objectives."""
+    """Returns two objectives."""
 
     def train(self, device):
         x = trial.parameters()["x"]

@@ -66,7 +66,7 @@ def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store_address(addresses: None, store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the commands find the store of the module, too."""
+    """Makes the commands find the store of the module, too."""
     monkeypatch.setenv("TRACKSIDE_STORE", str(store_folder))
 
 

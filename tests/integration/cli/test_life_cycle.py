@@ -99,7 +99,7 @@ async def test_a_search_is_changed_by_every_command_while_it_goes_on(
 
 
 def origins(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """Gives who suggested the first three trials, and of which version of the space they are."""
+    """Returns who suggested the first three trials, and of which version of the space they are."""
     return [(row["source"], row["space_version"]) for row in rows[:3]]
 
 

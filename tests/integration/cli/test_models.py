@@ -49,7 +49,7 @@ def saved(trial: int, version: int, digest: str) -> Event:
 
 
 async def trained() -> MemoryLog:
-    """Gives a log with a search of two trials, each of which has saved its weights, the second one twice."""
+    """Returns a log with a search of two trials that have saved their weights, the second one twice."""
     log = await harness.new_log()
     async with harness.dispatcher(log):
         space = {"x": {"type": "uniform", "low": 0, "high": 1}}
@@ -100,7 +100,7 @@ async def log() -> MemoryLog:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def filled(log: MemoryLog, module_tables: str) -> str:
-    """Gives a database with the rows of the log, which a rebuild leaves as they are."""
+    """Returns a database with the rows of the log, which a rebuild leaves as they are."""
     await write_rows(log, module_tables, harness.TOPICS)
     before = await all_rows(module_tables)
     assert len(before["model_versions"]) == 2

@@ -185,7 +185,7 @@ def where(installed: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def shows(typed: Typed, name: str, search: Search) -> bool:
-    """Says whether the rows of a search's lineage, which follow the log, are those of its trials by now."""
+    """Returns whether the rows of a search's lineage, which follow the log, are those of its trials."""
     expected = []
     for trial in search.trials:
         line = lineage(search, trial.number)

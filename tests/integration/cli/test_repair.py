@@ -30,7 +30,7 @@ def specs(settings: StackSettings, tmp_path: Path) -> StackSettings:
 
 
 def foreign(stream: str, wire_type: bytes, value: bytes | None = b"{}", **more: bytes) -> Outgoing:
-    """Gives a record with the envelope of a service that no service has written."""
+    """Returns a record with the envelope of a service that no service has written."""
     headers = {
         "ce_specversion": b"1.0",
         "ce_id": secrets.token_hex(8).encode(),
@@ -73,14 +73,14 @@ async def until(settings: StackSettings, stream: str, kind: type[Any], count: in
 
 
 def ready(port: int) -> dict[str, Any]:
-    """Gives what the dispatcher says at `/ready`, which must be that it is."""
+    """Returns what the dispatcher says at `/ready`, which must be that it is."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
 
 
 def late_report(stream: str) -> Outgoing:
-    """Gives a report of a placement that is not there."""
+    """Returns a report of a placement that is not there."""
     told = MetricReported(
         task_id=f"{stream}.0", attempt=1, placement=99, kind="PERIODICAL", step=1, value=0.5
     )

@@ -41,7 +41,7 @@ def undominated(points: Points) -> list[int]:
 
 
 def best_so_far(points: Points, ends: list[int]) -> list[tuple[str, int, float]]:
-    """Gives the curves of both objectives, in the order in which the trials ended."""
+    """Returns the curves of both objectives, in the order in which the trials ended."""
     found = []
     for at, (name, better) in enumerate((("accuracy", max), ("latency", min))):
         best: float | None = None

@@ -65,7 +65,7 @@ async def filled(module_tables: str, store_folder: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def narrow(store_address: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the commands find the store, and draw for 80 columns."""
+    """Makes the commands find the store, and draw for 80 columns."""
     monkeypatch.setattr(screen, "WIDTH", 80)
 
 

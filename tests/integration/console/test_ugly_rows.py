@@ -255,7 +255,7 @@ def run(command: str) -> None:
 
 @contextmanager
 def reading(site: Site) -> Iterator[str]:
-    """Has commands read the rows of a site while the block runs; yields a folder for what they write."""
+    """Lets commands read the rows of a site while the block runs; yields a folder for what they write."""
     with pytest.MonkeyPatch.context() as patched, TemporaryDirectory() as folder:
         patched.setenv("TRACKSIDE_POSTGRES_DSN", site.browser.dsn)
         patched.setenv("TRACKSIDE_STORE", folder)

@@ -105,7 +105,7 @@ def _values(table: str, name: str, kind: str) -> tuple[Any, ...]:
 
 
 async def make_ugly(connection: asyncpg.Connection, chance: Random) -> None:
-    """Gives the rows of each table some of the values of its columns, in turn."""
+    """Fills the rows of each table with some of the values of its columns, in turn."""
     by_table: dict[str, list[UglyColumn]] = {}
     for column in await columns_of(connection):
         by_table.setdefault(column.table, []).append(column)

@@ -20,7 +20,7 @@ from trackside.eventlog.settings.settings import StackSettings
 
 
 def prepared_stack(stack: Servers, dsn: str) -> StackSettings:
-    """Gives an installation without services whose fleet has a worker, in a database with tables."""
+    """Returns an installation without services whose fleet has a worker, in a database with tables."""
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=dsn, topic_prefix=f"t{secrets.token_hex(4)}."
     )

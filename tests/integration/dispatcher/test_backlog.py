@@ -46,7 +46,7 @@ GAUGE = 'trackside_dispatcher_lane_backlog_requests{lane="own-tuner"}'
 
 @pytest.fixture
 def slow_dispatcher(stack: Servers, tables: str, tmp_path: Path) -> Iterator[RunningDispatcher]:
-    """Gives a dispatcher with a tuner of a user's own, which may take as long as it likes."""
+    """Returns a dispatcher with a tuner of a user's own, which may take as long as it likes."""
     write_package(tmp_path, "holding", PACKAGE, "[trackside.tuners]\nheld = holding:Held\n")
     settings = prepared_stack(stack, tables)
     variables = {

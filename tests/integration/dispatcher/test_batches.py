@@ -22,7 +22,7 @@ def batch(*sizes: int) -> Json:
 
 
 def group_of(message: Message) -> int | None:
-    """Gives the number of the group that an event names, or whose task it submits; -1 if it names none."""
+    """Returns the number of the group that an event names, or whose task it submits; -1 if it names none."""
     if isinstance(message, TaskSubmitted):
         return number_of(message.part, "group")
     return getattr(message, "group", -1)

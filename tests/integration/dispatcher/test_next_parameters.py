@@ -144,13 +144,13 @@ async def place(running: Running) -> AsyncIterator[Installation]:
 
 @pytest.fixture
 def gate(place: Installation, folder: Path) -> Path:
-    """Gives a pipe at which the first task waits before it asks for its second set."""
+    """Returns a pipe at which the first task waits before it asks for its second set."""
     os.mkfifo(gate := folder / f"{place.stream}.0")
     return gate
 
 
 def tried_alone(stream_id: str) -> list[tuple[Any, float | None, str]]:
-    """Gives what the tuner suggests for four trials, each told before the next is asked for, as `tried`."""
+    """Returns what the tuner suggests for four trials, each told before the next is asked for, as `tried`."""
     memory = make_tuner(SPACE, TUNER, 7, "maximize")
     found: list[tuple[Any, float | None, str]] = []
     for number in range(4):
@@ -161,7 +161,7 @@ def tried_alone(stream_id: str) -> list[tuple[Any, float | None, str]]:
 
 
 def tried(stream: Stream) -> list[tuple[Any, float | None, str]]:
-    """Gives parameters, value and task of each trial."""
+    """Returns parameters, value and task of each trial."""
     search = search_of(stream)
     assert search is not None
     return [(trial.parameters, trial.value, search.task_of(trial.number)) for trial in search.trials]

@@ -55,7 +55,7 @@ class Problem:
 
 
 async def searched(problem: Problem, tuner: str, seed: int) -> Search:
-    """Has the dispatcher run a search with four trials in flight, the oldest ending first."""
+    """Makes the dispatcher run a search with four trials in flight, the oldest ending first."""
     log = await harness.new_log()
     asked = {"space": problem.space, "tuner": {"name": tuner}, "seed": seed, "direction": problem.direction}
     await harness.start_search(log, "s", **asked, max_trials=TRIALS, concurrency=IN_FLIGHT)
@@ -72,7 +72,7 @@ async def searched(problem: Problem, tuner: str, seed: int) -> Search:
 
 
 async def best(problem: Problem, tuner: str, seed: int) -> float:
-    """Gives the best value of a search, as the dispatcher has it."""
+    """Returns the best value of a search, as the dispatcher has it."""
     search = await searched(problem, tuner, seed)
     values = [trial.value for trial in search.trials if trial.value is not None]
     assert len(values) == TRIALS == len({str(trial.parameters) for trial in search.trials})

@@ -37,12 +37,12 @@ package = installed_package("slow", PACKAGE, "[trackside.tuners]\nslow = slow:Sl
 
 
 def ends(stream: str, record: Record) -> bool:
-    """Says whether an event is the end of a search."""
+    """Returns whether an event is the end of a search."""
     return isinstance(record.message, SearchEnded) and record.envelope.stream == stream
 
 
 def ends_trial(trial: int, record: Record) -> bool:
-    """Says whether an event is the end of a trial of the search that is asked slowly."""
+    """Returns whether an event is the end of a trial of the search that is asked slowly."""
     message = record.message
     return isinstance(message, TrialEnded) and (record.envelope.stream, message.trial) == ("slow", trial)
 

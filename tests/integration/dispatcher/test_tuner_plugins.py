@@ -158,7 +158,7 @@ async def test_options_that_the_class_refuses_are_named(process: AdvisorProcess)
 
 
 async def asked(fault: str, failures: int = 0) -> list[Any]:
-    """Has a faulty tuner asked for a search's first trial, and gives the events that come of it."""
+    """Gets a faulty tuner asked for a search's first trial, and gives the events that come of it."""
     policy = TunerFailure(retries=0, then="random")
     tuner = Tuner(name="faulty", options={"fault": fault}, on_failure=policy)
     told = search_running(space={"n": RandInt(type="randint", low=0, high=5)}, tuner=tuner)

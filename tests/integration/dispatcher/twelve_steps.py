@@ -64,7 +64,7 @@ class Workers:
             await self.end(record)
 
     def is_new(self, record: Record, stream: str) -> bool:
-        """Says whether a record submits a task of the run, or of a child, that was not ended yet."""
+        """Returns whether a record submits a task of the run, or of a child, that was not ended yet."""
         is_task = isinstance(record.message, TaskSubmitted) and record.envelope.stream.startswith(stream)
         return is_task and getattr(record.message, "task_id", "") not in self.ended
 

@@ -31,6 +31,7 @@ START = """
 import sys
 from pathlib import Path
 from trackside.embedded import stack
+from trackside.embedded.options import StackOptions
 home, leash, kafka = sys.argv[1:]
 options = StackOptions(bootstrap_servers=kafka or None, durable=False, leash=Path(leash))
 stack.start(Path(home), options)

@@ -305,8 +305,10 @@ def test_a_service_that_never_gets_ready_is_named_with_its_output(
 def test_a_killed_starter_takes_its_stack_and_an_ephemeral_folder_along(folder: Path, tmp_path: Path) -> None:
     starter = f"""
 import pathlib, time
-from trackside.embedded import readiness, stack
+from trackside.embedded import stack
+from trackside.embedded.supervision import readiness
 from trackside.embedded.folder import held_leash
+from trackside.embedded.options import StackOptions
 with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
     options = StackOptions(leash=held, ephemeral=True, **{WITHOUT_SERVERS!r})
     stack.start(pathlib.Path({str(folder)!r}), options)

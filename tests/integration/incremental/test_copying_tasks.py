@@ -25,7 +25,7 @@ worker = shared_worker(lambda folder: settings_for(folder / "worker"))
 
 @pytest.fixture(scope="module", autouse=True)
 def credentials(s3: S3Server) -> Iterator[None]:
-    """Has the worker find the credential of the server."""
+    """Makes the worker find the credential of the server."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TRACKSIDE_CREDENTIALS", str(s3.folder / "credentials.toml"))
         yield

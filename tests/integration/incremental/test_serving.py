@@ -91,7 +91,7 @@ class Serving:
         return next(each for each in of(messages, TaskReady) if is_it(each))
 
     async def update(self, number: int, version: dict[str, Any]) -> InstructionAcknowledged:
-        """Gives the nth instruction; returns what the service says of it."""
+        """Sends the nth instruction; returns what the service says of it."""
         await self.harness.instruct(self.command, number, update=number, model=version)
         return await self.acknowledged(number)
 
@@ -177,7 +177,7 @@ async def test_the_host_keeps_the_live_model_and_the_one_before(tmp_path: Path, 
 
 
 async def keeps(cache: Cache, digests: set[str]) -> bool:
-    """Says whether a cache has these files after all that is not in use was removed."""
+    """Returns whether a cache has these files after all that is not in use was removed."""
     await asyncio.to_thread(cache.evict)
     return {each.name for each in (cache.folder / "entries").iterdir()} == digests
 

@@ -57,7 +57,7 @@ class Visitor:
 
     @asynccontextmanager
     async def open_page(self) -> AsyncIterator[None]:
-        """Has the first page open for the duration of the block, with its content received."""
+        """Keeps the first page open for the duration of the block, with its content received."""
         async with self._client.get(f"{self._address}/live", params={"page": "/"}) as answer:
             while b"event: fragment" not in await answer.content.readline():
                 pass

@@ -112,7 +112,7 @@ async def run_search(settings: StackSettings, services: Mapping[str, ServiceProc
 
 @asynccontextmanager
 async def watched(ports: Mapping[str, int]) -> AsyncIterator[Scraper]:
-    """Has the services scraped."""
+    """Gets the services scraped."""
     scraper = Scraper(ports)
     running = asyncio.create_task(scraper.run())
     try:

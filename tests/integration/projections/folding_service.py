@@ -49,7 +49,7 @@ class FoldingDecider:
         return ()
 
     def reconsider(self, stream: str) -> None:
-        """Has nothing to reconsider."""
+        """Reconsiders nothing."""
 
     def act(self, context: DecisionContext) -> None:
         self._changes.settle()

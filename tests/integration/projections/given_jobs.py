@@ -135,7 +135,7 @@ async def write_artifacts(
 
 @asynccontextmanager
 async def added(database: Database, *jobs: GivenJob) -> AsyncIterator[None]:
-    """Has these jobs in the read models for the duration of the block."""
+    """Keeps these jobs in the read models for the duration of the block."""
     await write_jobs(database, jobs)
     try:
         yield

@@ -35,7 +35,7 @@ class Login:
         return connection
 
     async def hold_all(self) -> None:
-        """Has a transaction that has read every view, and statements without an end in all other sessions."""
+        """Keeps a transaction that has read every view, and endless statements in all other sessions."""
         reading = await self.connect()
         await reading.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         for (view,) in await query(

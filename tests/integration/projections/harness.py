@@ -158,7 +158,7 @@ async def _write_all_rows(
 
 
 def small_history(server: str) -> AbstractContextManager[Written]:
-    """Has a small history whose rows are written, in a database of a server."""
+    """Keeps a small history whose rows are written, in a database of a server."""
     return given_rows(server, lambda log: write_small_history(log, TOPICS))
 
 
@@ -254,7 +254,7 @@ async def rows_of_the_whole_log(log: Log, dsn: str) -> dict[str, list[tuple[obje
 
 
 async def fail_new_series(dsn: str, code: str, message: str, task: str = "") -> None:
-    """Has Postgres refuse each new series of metrics, or those of a task, as it would end the statement."""
+    """Makes Postgres refuse each new series of metrics, or those of a task, as it would end the statement."""
     raises = f"RAISE EXCEPTION '{message}' USING ERRCODE = '{code}'"
     body = f"RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {raises}; END $$"
     await query(dsn, f"CREATE FUNCTION trackside.fail() {body}")

@@ -28,7 +28,7 @@ OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 
 @pytest.fixture
 async def log(killable: KillablePostgres) -> MemoryLog:
-    """Gives a log with a small history, whose rows are written."""
+    """Returns a log with a small history, whose rows are written."""
     log = MemoryLog()
     await log.ensure(TOPICS.shared)
     await write_small_history(log, TOPICS)

@@ -158,7 +158,7 @@ class KilledError(Exception):
 
 
 def kill_when(monkeypatch: pytest.MonkeyPatch, step: str, owner: str, after: int) -> None:
-    """Has the service of an owner die when a step was done for the time `after`, counted from 0."""
+    """Makes the service of an owner die when a step was done for the time `after`, counted from 0."""
     done = 0
 
     def died() -> bool:

@@ -27,7 +27,7 @@ def rows(written: Written) -> str:
 
 @pytest.fixture
 def event_partitions() -> int:
-    """Gives how many partitions the events have: few, which are made fast."""
+    """Returns how many partitions the events have: few, which are made fast."""
     return 3
 
 
@@ -35,7 +35,7 @@ def event_partitions() -> int:
 async def given(
     stack: Servers, topic_prefix: str, tmp_path: Path, event_partitions: int
 ) -> AsyncIterator[Given]:
-    """Gives a log on Kafka with a small history, and an empty folder for its backup."""
+    """Returns a log on Kafka with a small history, and an empty folder for its backup."""
     topics = Topics(prefix=topic_prefix, event_partitions=event_partitions)
     folder = tmp_path / "backup"
     folder.mkdir()

@@ -31,7 +31,7 @@ async def prefix(stack: Servers) -> str:
 def typed(
     stack: Servers, prefix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Typed:
-    """Gives a function that runs `trackside replay` over that log: its exit code, stdout and stderr."""
+    """Returns a function that runs `trackside replay` over that log: its exit code, stdout and stderr."""
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
     monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", prefix)
     return partial(asyncio.to_thread, tried, capsys, "replay")

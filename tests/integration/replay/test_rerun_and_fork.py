@@ -40,7 +40,7 @@ Typed = Callable[..., Awaitable[tuple[int, str, str]]]
 def settings(
     stack: Servers, module_tables: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StackSettings]:
-    """Gives an installation that runs: dispatcher, scheduler, and a worker with two places."""
+    """Returns an installation that runs: dispatcher, scheduler, and a worker with two places."""
     with installation(stack, module_tables, tmp_path_factory.mktemp("services")) as settings:
         yield settings
 
@@ -49,7 +49,7 @@ def settings(
 def typed(
     settings: StackSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Typed:
-    """Gives a function that runs `trackside`: its exit code, stdout and stderr."""
+    """Returns a function that runs `trackside`: its exit code, stdout and stderr."""
     for name, value in variables_of(settings).items():
         monkeypatch.setenv(name, value)
 

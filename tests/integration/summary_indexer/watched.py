@@ -49,7 +49,7 @@ Series = tuple[str, int, str]
 
 @asynccontextmanager
 async def dispatching(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    """Has a dispatcher in this process answer commands while the context lasts; it needs no tuner."""
+    """Makes a dispatcher in this process answer commands while the context lasts; it needs no tuner."""
     topics = sandbox.topics
     await log.ensure([topics.commands, topics.fleet])
     service = ServiceContext.on(log, topics, "dispatcher")

@@ -21,7 +21,7 @@ TRIALS = 12
 
 @pytest.fixture
 def topics(topic_prefix: str) -> Topics:
-    """Gives topics of the test's own."""
+    """Returns topics of the test's own."""
     return Topics(prefix=topic_prefix, event_partitions=3)
 
 

@@ -120,7 +120,7 @@ class WorkerHarness:
         await self.send(StopTask.model_validate(stop), device)
 
     async def instruct(self, command: RunTask, number: int, device: str = "cpu-0", **body: Any) -> None:
-        """Gives the task of a placement an instruction."""
+        """Sends the task of a placement an instruction."""
         instruction = Instruction(number=number, body=body)
         token = command.model_dump(include=TOKEN)
         await self.send(GiveInstruction(**token, instruction=instruction), device)
@@ -208,7 +208,7 @@ class WorkerHarness:
     async def refused(
         self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any
     ) -> TaskRefused:
-        """Has a task refused."""
+        """Gets a task refused."""
         await self.run(task_id, parameters, **more)
         return await self.event(TaskRefused, task_id)
 

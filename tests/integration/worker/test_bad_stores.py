@@ -37,7 +37,7 @@ return {"done": True}
 
 
 def use_s3(folder: Path, port: int, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the workers of a test save below a prefix of a bucket, by the server on a port."""
+    """Makes the workers of a test save below a prefix of a bucket, by the server on a port."""
     write_credentials(folder / "credentials.toml", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("TRACKSIDE_CREDENTIALS", str(folder / "credentials.toml"))
     monkeypatch.setenv("TRACKSIDE_STORE_CREDENTIAL", "moto")

@@ -93,7 +93,7 @@ class Instructed:
         return await self.answer()
 
     async def release(self, *references: ArtifactReference) -> None:
-        """Has the service release artifacts."""
+        """Makes the service release artifacts."""
         await self.tell(releases=references)
         assert (await self.answer()).ok
 

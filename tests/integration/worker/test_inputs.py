@@ -125,7 +125,7 @@ async def test_a_task_that_needs_a_credential_of_another_host_is_refused_by_name
 
 
 def with_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
-    """Gives this host a credential `datasets`."""
+    """Adds a credential `datasets` to this host."""
     path = tmp_path / "credentials.toml"
     path.touch(mode=0o600)
     path.write_text(

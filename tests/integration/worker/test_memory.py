@@ -137,7 +137,7 @@ async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(harness: WorkerHa
 
 
 def make_unwritable(harness: WorkerHarness, folder: str, incarnation: str) -> None:
-    """Has the disk full for what the worker writes of task `a` into a folder."""
+    """Fills the disk for what the worker writes of task `a` into a folder."""
     placement = JournalEntry(stream_of(harness.own("a")), harness.own("a"), 1, 1, incarnation)
     (harness.data_dir / folder / f"{placement.key}.unfinished").symlink_to("/dev/full")
 

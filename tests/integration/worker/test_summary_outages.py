@@ -32,7 +32,7 @@ TASK = class_of(REPORTS)
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has failed uploads tried again soon."""
+    """Gets failed uploads tried again soon."""
     monkeypatch.setattr(store_outage, "FIRST_RETRY_S", 0.05)
     monkeypatch.setattr(store_outage, "LAST_RETRY_S", 0.2)
 

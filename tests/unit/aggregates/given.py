@@ -43,7 +43,7 @@ def react(told: Told, capabilities: Capabilities = CAPABILITIES) -> list[Event]:
 
 
 def place(told: Told, task_id: str, stream: str = STREAM) -> Json:
-    """Gives a task a device, and lets its worker accept it; returns what names the placement."""
+    """Assigns a task a device, and lets its worker accept it; returns what names the placement."""
     token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
     placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
     told.tell(TaskAssigned.model_validate({**token, **placed}), stream=stream)

@@ -66,7 +66,7 @@ def test_a_search_of_objectives_may_come_from_a_client_or_a_rerun_with_all_field
 def end_with(
     objectives: list[dict[str, Any]], end: AttemptEnd = AttemptEnd.FINISHED, **said: Any
 ) -> TrialEnded:
-    """Gives the end of a trial whose FINAL report said this."""
+    """Returns the end of a trial whose FINAL report said this."""
     told: Told = task_active(objectives=objectives)
     if said:
         told.tell(report(0, None, final=True).model_copy(update=said))

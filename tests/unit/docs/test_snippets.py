@@ -16,7 +16,7 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.
 
 
 def snippets() -> list[ParameterSet]:
-    """Gives the Python of each page: its line, its text, and the output that stands right below it."""
+    """Returns the Python of each page: its line, its text, and the output that stands right below it."""
     found = []
     for page in PAGES:
         text = page.read_text("utf-8")

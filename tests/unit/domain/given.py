@@ -46,7 +46,7 @@ def record_of(
     decision: tuple[str, int, int] | None = None,
     partition: int = 3,
 ) -> Record:
-    """Gives a record as if it was read; the role is the first that may write it unless it is given."""
+    """Returns a record as if it was read; the role is the first that may write it unless it is given."""
     written_by = sorted(message.written_by) if isinstance(message, Event) else []
     decision_id, index, count = decision or ("", 0, 1)
     about: dict[str, Any] = {"message": message, "id": f"m-{offset}", "stream": stream}
@@ -136,7 +136,7 @@ def received(number: int = 1, **changed: Any) -> CommandReceived:
 
 
 def accepted(number: int = 1, place: int | None = None) -> CommandAccepted:
-    """Gives the answer to the publication at offset `place`, which is `number` unless it is given."""
+    """Returns the answer to the publication at offset `place`, which is `number` unless it is given."""
     source = Source(topic="trackside.commands", partition=0, offset=number if place is None else place)
     return CommandAccepted(command_id=f"c-{number}", source=source)
 
@@ -200,7 +200,7 @@ def report(
     placement: int = 1,
     **more: int,
 ) -> tasks.MetricReported:
-    """Gives a report of an attempt; `more` are its numbers of interrupts and requests."""
+    """Returns a report of an attempt; `more` are its numbers of interrupts and requests."""
     at = {"task_id": task_id(trial), "attempt": attempt, "placement": placement, "step": step}
     kind = "FINAL" if final else "PERIODICAL"
     return tasks.MetricReported.model_validate({**at, "kind": kind, "value": value, **more})
@@ -211,19 +211,19 @@ def ended(end: Any = tasks.AttemptEnd.FINISHED, trial: int = 0, **which: Any) ->
 
 
 def recall(trial: int = 0, incarnation: str = "", **which: int) -> tasks.TaskRecallRequested:
-    """Gives the scheduler's wish to have a placement back; it names no incarnation."""
+    """Returns the scheduler's wish to have a placement back; it names no incarnation."""
     where = {"attempt": 1, "placement": 1, **which}
     return tasks.TaskRecallRequested(task_id=task_id(trial), **where, reason="free")
 
 
 def preemption(trial: int = 0, incarnation: str = "", **which: int) -> tasks.TaskPreemptionRequested:
-    """Gives the scheduler's wish that a placement makes room; it names no incarnation."""
+    """Returns the scheduler's wish that a placement makes room; it names no incarnation."""
     where = {"attempt": 1, "placement": 1, **which}
     return tasks.TaskPreemptionRequested(task_id=task_id(trial), **where, by="urgent")
 
 
 def interrupted(number: int = 1, trial: int = 0, **which: Any) -> tasks.TaskInterrupted:
-    """Gives the worker's word that an attempt ran out of memory in training and will train again."""
+    """Returns the worker's word that an attempt ran out of memory in training and will train again."""
     reserved = tasks.Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised")
     error = tasks.TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory")
     what: dict[str, Any] = {"interrupt": number, "resource": which.pop("resource", "device")}

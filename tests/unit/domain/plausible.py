@@ -199,7 +199,7 @@ class Chance:
         return moves
 
     def _of_task(self, task: Task, now_ms: int) -> list[Move]:
-        """Gives what may happen to a task next; what is told of a trial is told of this task."""
+        """Returns what may happen to a task next; what is told of a trial is told of this task."""
         trial, attempt = trial_of(task) or 0, task.attempt
         where: dict[str, Any] = {
             "attempt": attempt.number,

@@ -12,7 +12,7 @@ Move = list[Message]
 
 
 def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
-    """Gives what the next incarnation of its worker may say of a task that has a place, or say again."""
+    """Returns what the next incarnation of its worker may say of a task that has a place, or say again."""
     if random.random() < 0.8:
         return []
     said = next_adoption(random, task.attempt) if random.random() < 0.7 else random.choice(wrong(task, where))
@@ -35,7 +35,7 @@ def name_of_next(attempt: Attempt, further: int = 0) -> str:
 
 
 def wrong(task: Task | None, where: dict[str, Any]) -> list[Message]:
-    """Gives adoptions that come again, too late, or from a worker that never had the placement."""
+    """Returns adoptions that come again, too late, or from a worker that never had the placement."""
     had = () if task is None else task.attempt.incarnations
     found = [
         adopted(**{**where, "incarnation": "i-8"}, earlier=(where["incarnation"],), worker="w2"),

@@ -14,7 +14,7 @@ DIGESTS = [f"{number:064x}" for number in range(4)]
 
 
 def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
-    """Gives what the worker of a running task may say of its artifacts and checkpoints."""
+    """Returns what the worker of a running task may say of its artifacts and checkpoints."""
     chance = random.random()
     if chance < 0.2:
         return [[saved(random, task, where)]] * 2
@@ -47,7 +47,7 @@ def resumed(task: Task, where: dict[str, Any], checkpoint: CheckpointReference) 
 
 
 def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Message]:
-    """Gives what is late, again, out of its order, or of a checkpoint that the log doesn't know."""
+    """Returns what is late, again, out of its order, or of a checkpoint that the log doesn't know."""
     if task is None:
         return []
     artifact = saved(random, task, where)

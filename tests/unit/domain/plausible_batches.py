@@ -52,7 +52,7 @@ def moves(random: Random, stream: Stream[Batch]) -> list[Move]:
 
 
 def guesses(random: Random, stream: Stream[Batch], needs: dict[str, Any]) -> list[Message]:
-    """Gives events of a batch out of their order, and of children that it may not have."""
+    """Returns events of a batch out of their order, and of children that it may not have."""
     root = stream.root
     child = _child(root, random.randrange(2))
     child_id = random.choice([child.child_id, *stream.children])

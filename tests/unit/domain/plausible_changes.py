@@ -69,7 +69,7 @@ def change(random: Random, search: Search, number: int) -> Message:
 
 
 def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
-    """Gives what commands and time may do to a search next, and the trials that users have added."""
+    """Returns what commands and time may do to a search next, and the trials that users have added."""
     found: list[Move] = []
     number = search.next_added
     if number is not None:
@@ -89,7 +89,7 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
 
 
 def assessment_failed(random: Random, search: Search) -> AssessmentFailed:
-    """Gives the word that an assessor failed: the next one, a repeat, or one too far."""
+    """Returns the word that an assessor failed: the next one, a repeat, or one too far."""
     known = search.assessor_failures
     rows, failure = random.choice([(1, 1), (0, 1), (0, 0), (0, 0), (1, 3), (1, 3)])
     counts = {"rows": max(0, known.rows + rows), "failure": max(1, known.in_a_row + failure), "seen": 0}
@@ -97,7 +97,7 @@ def assessment_failed(random: Random, search: Search) -> AssessmentFailed:
 
 
 def advice(random: Random, search: Search, number: int) -> list[Move]:
-    """Gives what a tuner may say of the next trial other than its parameters, and what it may not.
+    """Returns what a tuner may say of the next trial other than its parameters, and what it may not.
 
     As a stray the latter would nearly always meet another guard first.
     """
@@ -125,7 +125,7 @@ def holds(random: Random, task: Task) -> list[Move]:
 
 
 def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int) -> list[Message]:
-    """Gives changes out of their order, limits before their time, holds that nobody asked for."""
+    """Returns changes out of their order, limits before their time, holds that nobody asked for."""
     found: list[Message] = []
     if search is not None:
         found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]

@@ -40,7 +40,7 @@ def moves(random: Random, stream: Stream[Dataset]) -> list[Move]:
 
 
 def guesses(random: Random, stream: Stream[Dataset]) -> list[Message]:
-    """Gives events of a dataset out of their order, or of a placement that may not watch it."""
+    """Returns events of a dataset out of their order, or of a placement that may not watch it."""
     dataset, change = stream.root, stream.root.changes + random.randrange(3)
     number = random.randint(0, dataset.watchers + 1)
     attempt, placement = dataset.told[0] + random.randrange(2), dataset.told[1] + random.randrange(2)
@@ -94,7 +94,7 @@ def _said(task: Task) -> list[Message]:
 
 
 def _reports(random: Random, dataset: Dataset, by: dict[str, int]) -> list[Message]:
-    """Gives what a watcher may have seen: more samples, mostly, or what stops it."""
+    """Returns what a watcher may have seen: more samples, mostly, or what stops it."""
     end, stop = dataset.end, dataset.stops + random.choice([0, 1, 1, 1, 2])
     begin = max(0, end.lines + random.choice([0, 0, 0, 1, -1]))
     lines, size = random.randint(1, 9), random.randint(5, 90)

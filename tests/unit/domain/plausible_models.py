@@ -31,7 +31,7 @@ def moves(random: Random, stream: Stream[Model]) -> list[Move]:
 
 
 def guesses(random: Random, stream: Stream[Model]) -> list[Message]:
-    """Gives events of a model out of their order, or about versions that it may not have."""
+    """Returns events of a model out of their order, or about versions that it may not have."""
     count = len(stream.root.versions)
     number = random.randint(1, count + 2)
     change = stream.root.changes + random.randrange(3)

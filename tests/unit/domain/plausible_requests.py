@@ -20,7 +20,7 @@ def open_tasks(search: Search) -> list[str]:
 
 
 def next_trial(random: Random, stream: Stream, number: int, seen: int) -> list[Move]:
-    """Gives the suggestion of a trial within a task that waits for one, or that doesn't."""
+    """Returns the suggestion of a trial within a task that waits for one, or that doesn't."""
     search = search_of(stream)
     free = [] if search is None else [name for name in search.idle if task_reuse.is_idle(stream.tasks[name])]
     if not free and (random.random() > 0.06 or not stream.tasks):
@@ -59,7 +59,7 @@ def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
 
 
 def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Message]:
-    """Gives requests and answers out of their order, or of another placement."""
+    """Returns requests and answers out of their order, or of another placement."""
     known = (0, 0, 0) if task is None else (task.requested, task.answered, task.taken)
     number = max(1, random.choice(known) + random.choice([-1, 0, 0, 1, 2]))
     held: dict[str, Any] = {name: where[name] for name in ("attempt", "placement")}

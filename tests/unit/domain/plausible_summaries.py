@@ -42,7 +42,7 @@ def moves(random: Random, stream: Stream[Summary]) -> list[Move]:
 
 
 def guesses(random: Random, stream: Stream[Summary]) -> list[Message]:
-    """Gives events of a summary job out of their order, or about bytes that don't follow."""
+    """Returns events of a summary job out of their order, or about bytes that don't follow."""
     name, begin = random.choice(FILES), random.randint(0, 30)
     change = stream.root.changes + random.randrange(3)
     sequence = stream.root.reported + random.randrange(3)

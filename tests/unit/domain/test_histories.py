@@ -120,7 +120,7 @@ def test_what_was_folded_adds_nothing_when_it_comes_again(seed: int) -> None:
 
 
 def settled(found: Stream) -> bytes:
-    """Gives the state without its notes of an ignored decision, and of the last event about a command."""
+    """Returns the state without its notes of an ignored decision, and of the last event about a command."""
     noted, found.ignored_decision = found.ignored_decision, b""
     commands_at, found.commands_at = found.commands_at, -1
     state = dump(found)

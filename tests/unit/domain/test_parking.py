@@ -29,7 +29,7 @@ APPLIED, OVERTAKEN, PARKED = Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.PARKED
 
 
 def parked() -> tuple[Told, int]:
-    """Gives a running search that an event of a newer release has parked, and the offset of that."""
+    """Returns a running search that an event of a newer release has parked, and the offset of that."""
     told = search_running()
     assert told.tell(NEW, role="dispatcher") == [PARKED]
     return told, told.next_offset - 1

@@ -117,7 +117,7 @@ class WatchingDecider(CountingDecider):
 
 
 class SlowDecider(CountingDecider):
-    """Has GOAL streams to look at, one of which fills a turn; notes how often others ran before each."""
+    """Looks at GOAL streams to look at, one of which fills a turn; notes how often others ran before each."""
 
     def __init__(self, done: asyncio.Event) -> None:
         super().__init__(done)

@@ -49,7 +49,7 @@ class WatchedFile:
         self.touch()
 
     def touch(self) -> None:
-        """Gives the file a time of its last write that it hasn't had."""
+        """Sets a time of the last write that the file hasn't had."""
         found = self.path.stat()
         os.utime(self.path, ns=(found.st_atime_ns, found.st_mtime_ns + 1_000_000))
 

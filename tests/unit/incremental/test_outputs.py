@@ -45,7 +45,7 @@ def temporaries(folder: Path) -> list[Path]:
 
 
 def feed_half(writer: subprocess.Popen[bytes], folder: Path) -> Path:
-    """Gives a writer 4 MiB of what it is to write; returns its temporary file once that has some of it."""
+    """Gets a writer 4 MiB of what it is to write; returns its temporary file once that has some of it."""
     assert writer.stdin is not None
     writer.stdin.write(b"n" * 2**22)
     writer.stdin.flush()

@@ -78,7 +78,7 @@ async def log_of(told: Told) -> MemoryLog:
 
 
 def of(reference: ArtifactReference, **changed: Any) -> ArtifactSaved:
-    """Gives the event that a blob of a store was saved."""
+    """Returns the event that a blob of a store was saved."""
     fields = reference.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
     return saved(**{**fields, **changed})
 

@@ -41,7 +41,7 @@ def entry_of(record: Record, offset: int) -> Entry:
 
 
 def records(*messages: Message, role: str = "") -> list[Record]:
-    """Gives messages as the records of one decision."""
+    """Returns messages as the records of one decision."""
     decision = f"d-{id(messages)}"
     return [
         record_of(message, at, role, STREAM, (decision, at, len(messages)) if len(messages) > 1 else None)
@@ -95,14 +95,14 @@ class LongPartition(Sequence[Entry]):
 
 
 def head(*, parks: bool) -> list[Record]:
-    """Gives a search with a task that runs, and then what parks the stream, or a record without effect."""
+    """Returns a search with a task that runs, and then what parks the stream, or a record without effect."""
     told: Told = task_active()
     last = record_of(NEW, 0, "dispatcher") if parks else record_of(report(0, 0.5, placement=9), 0)
     return [*told.records, last]
 
 
 def tail(parked_at: int, at: int, *, skips: bool = True) -> list[Record]:
-    """Gives the command to skip what parks the stream, what is decided, and the end of the task."""
+    """Returns the command to skip what parks the stream, what is decided, and the end of the task."""
     command = SkipRecord(partition=PARTITION, offset=parked_at, reason="an accident")
     asked = published(at, command.wire_type(), command.model_dump(), command_id="c-skip")
     source = Source(**asked.source.model_dump())

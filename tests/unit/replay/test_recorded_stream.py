@@ -33,7 +33,7 @@ FEW = 10
 
 
 def folded(log: MemoryLog, stream: str, until: int) -> bytes:
-    """Gives the state as a service has it that has folded the partition up to an offset."""
+    """Returns the state as a service has it that has folded the partition up to an offset."""
     streams = Streams(AGGREGATES)
     for entry in events_of(log, stream)[: until + 1]:
         record = decode(entry)

@@ -20,7 +20,7 @@ from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
 
 def two_ended_one_open(**changed: Any) -> Search:
-    """Gives a search of 4 trials, 1 at a time: the first two have ended, the third has not."""
+    """Returns a search of 4 trials, 1 at a time: the first two have ended, the third has not."""
     told = search_running(**{"max_trials": 4, "concurrency": 1, "assessor": {"name": "median"}, **changed})
     for trial, value in enumerate((0.5, 0.75)):
         told.tell(suggested(trial), submitted(trial))

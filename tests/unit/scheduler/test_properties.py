@@ -165,7 +165,7 @@ def submittable(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def on_one_host(options: dict[str, Any]) -> dict[str, Any]:
-    """Gives a worker the memory and the GPUs that all workers of one host have."""
+    """Returns a worker the memory and the GPUs that all workers of one host have."""
     if not options.pop("shares"):
         return options
     uuids = tuple(f"GPU-{at}-{size}" for at, size in enumerate(options["gpus"]))

@@ -75,7 +75,7 @@ def test_d39_outside_of_a_search_the_defaults_are_the_parameters(
 
 @pytest.fixture
 def much_company(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has what is held back for company wait until it is sent by a call, however slow the machine is."""
+    """Makes what is held back for company wait until it is sent by a call, however slow the machine is."""
     monkeypatch.setattr(worker_channel, "REPORT_EVERY_S", 3_600.0)
 
 

@@ -64,7 +64,7 @@ class Installation(SignedPartition):
 
 
 def examples(kinds: Iterable[type[Event]]) -> list[Event]:
-    """Gives an event of each type; what names a placement names the one that w1 has."""
+    """Returns an event of each type; what names a placement names the one that w1 has."""
     found = []
     for kind in kinds:
         example = next(each for each in EXAMPLES.values() if type(each) is kind)

@@ -90,7 +90,7 @@ def test_what_nobody_was_told_of_may_land_nevertheless(loop: VirtualLoop) -> Non
 
 
 class Impatient(CountingDecider):
-    """Has always something due, and counts how often it may act."""
+    """Is always due, and counts how often it may act."""
 
     turns = 0
 

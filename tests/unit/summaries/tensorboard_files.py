@@ -57,7 +57,7 @@ def only_file(folder: Path) -> Path:
 
 
 def same(first: Points, second: Points) -> bool:
-    """Says whether two files hold the same points; NaN equals NaN."""
+    """Returns whether two files hold the same points; NaN equals NaN."""
     return first.keys() == second.keys() and all(
         np.array_equal(np.array(first[tag]), np.array(second[tag]), equal_nan=True) for tag in first
     )

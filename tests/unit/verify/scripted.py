@@ -77,14 +77,14 @@ class ScriptedScenario(StreamScenario):
         return any(self._sent in each.commands for each in found) and not any(e.unanswered for e in found)
 
     def is_ready(self, streams: Streams) -> bool:
-        """Says whether the next step may follow now."""
+        """Returns whether the next step may follow now."""
         return True
 
     def is_over(self, streams: Streams) -> bool:
         return not self._left and self._is_answered(streams) and self.rests(streams)
 
     def rests(self, streams: Streams) -> bool:
-        """Says whether nothing runs any more."""
+        """Returns whether nothing runs any more."""
         roots = [each.root for each in streams.by_id.values() if each.root is not None]
         return all(root.over for root in roots)
 

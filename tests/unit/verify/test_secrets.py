@@ -13,7 +13,7 @@ from trackside.verify.log import verify
 
 
 def entry(value: object, source: str = "trackside/worker/1", escaped: bool = False) -> Entry:
-    """Gives a record of the log; `escaped`: each letter of its texts as a JSON escape."""
+    """Returns a record of the log; `escaped`: each letter of its texts as a JSON escape."""
     text = json.dumps(value)
     if escaped:
         text = "".join(f"\\u{ord(each):04x}" if each.isalnum() else each for each in text)

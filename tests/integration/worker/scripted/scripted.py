@@ -19,7 +19,7 @@ from trackside.sdk import Task, trial
 
 
 class OutOfMemoryError(RuntimeError):
-    """Has the name of torch's."""
+    """Is named as torch's."""
 
 
 class OwnError(RuntimeError):

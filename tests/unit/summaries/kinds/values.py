@@ -77,7 +77,7 @@ OF_KIND: dict[str, st.SearchStrategy[Any]] = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Says whether two values are the same, NaN too. Of arrays every bit, of other numbers all but -0.0."""
+    """Returns whether two values are the same, NaN too; of arrays every bit, of numbers all but -0.0."""
     if isinstance(one, np.ndarray):
         return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
     if isinstance(one, values.LossLandscape):

@@ -11,7 +11,7 @@ from trackside.summary_indexer.watching.report import WatchReport
 
 
 class Scanner:
-    """Has no jobs; the first scan that compares what it has found waits there for another one."""
+    """Knows no jobs; the first scan that compares what it has found waits there for another one."""
 
     base = "/runs"
 

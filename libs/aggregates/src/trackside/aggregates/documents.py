@@ -76,7 +76,7 @@ def _camel_case(attribute: str) -> str:
 
 
 def schema(kind: type[Message]) -> Json:
-    """Gives the JSON Schema (2020-12) of one message as it is on the wire, with an example."""
+    """Returns the JSON Schema (2020-12) of one message as it is on the wire, with an example."""
     body = kind.model_json_schema(mode="validation" if issubclass(kind, Command) else "serialization")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -87,7 +87,7 @@ def schema(kind: type[Message]) -> Json:
 
 
 def asyncapi() -> Json:
-    """Gives the AsyncAPI 3.0 document of every channel, operation and message."""
+    """Returns the AsyncAPI 3.0 document of every channel, operation and message."""
     described_channels: dict[str, Any] = {}
     operations: dict[str, Any] = {}
     described: dict[str, Any] = {}
@@ -139,7 +139,7 @@ def _message(kind: type[Message]) -> Json:
 
 
 def files() -> dict[str, str]:
-    """Gives every published file by its name, as the text that `trackside schemas` writes."""
+    """Returns every published file by its name, as the text that `trackside schemas` writes."""
     documents: dict[str, Json] = {f"{kind.wire_type()}.json": schema(kind) for kind in messages()}
     documents["asyncapi.json"] = asyncapi()
     return {name: json.dumps(body, indent=2, sort_keys=False) + "\n" for name, body in documents.items()}

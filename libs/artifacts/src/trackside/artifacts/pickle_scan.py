@@ -1,4 +1,4 @@
-"""Says what a pickle would import when it is loaded: its opcodes are read, none is executed."""
+"""Returns what a pickle would import when it is loaded: its opcodes are read, none is executed."""
 
 import pickletools
 import re

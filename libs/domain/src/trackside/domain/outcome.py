@@ -30,7 +30,7 @@ def standing_of(record: Record, outcome: Outcome) -> Standing:
 
 
 def no_effect(standing: Standing | None, distrust: str = "") -> str:
-    """Says why a record had no effect: `overtaken`, `forged: unsigned`; empty for one that had one."""
+    """Returns why a record had no effect: `overtaken`, `forged: unsigned`; empty for one that had one."""
     if standing is None or standing is Standing.APPLIED:
         return ""
     return f"{standing.value}: {distrust}" if distrust else standing.value

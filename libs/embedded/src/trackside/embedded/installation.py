@@ -102,7 +102,7 @@ def _check_copied_whole(folder: Path, known: Installation) -> None:
 
 
 def _separate(folder: Path) -> str:
-    """Gives a copy an id of its own, in its log; returns it. A kill halfway leaves a copy."""
+    """Writes an id of its own into the log of a copy; returns it. A kill halfway leaves a copy."""
     shutil.rmtree(folder / "postgres", ignore_errors=True)  # perhaps only a link to the original's data
     for note in (folder / "services").glob(f"*/{log_id.NOTE}"):
         note.unlink()  # the journals are copies too, and belong to the log of the copy

@@ -50,7 +50,7 @@ def collecting_seldom() -> Iterator[None]:
 
 
 def give_back_freed_memory() -> None:
-    """Gives memory that is free back to the system, where the C library is glibc; others keep it.
+    """Returns memory that is free back to the system, where the C library is glibc; others keep it.
 
     glibc keeps what lies below memory in use. After a large text was parsed that is several times its size.
     """

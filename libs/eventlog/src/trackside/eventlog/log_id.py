@@ -82,7 +82,7 @@ async def id_in_log(log: Log, topics: Topics) -> str:
 
 
 def is_begin(entry: Entry, topics: Topics) -> bool:
-    """Says whether a record is the one that has the id of its log."""
+    """Returns whether a record is the one that has the id of its log."""
     return (entry.topic, entry.partition, entry.offset) == (topics.fleet.name, 0, 0) and bool(_id_of(entry))
 
 

@@ -1,4 +1,4 @@
-"""Says soon which server does not answer, whoever waits for it: clients retry in silence, and for long."""
+"""Reports soon which server does not answer, whoever waits for it: clients retry in silence, and for long."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ AGAIN_S = 30.0
 async def report_until_reachable(
     server: str, ask: Callable[[], Awaitable[None]], say: Callable[[str], None], within_s: float = WITHIN_S
 ) -> None:
-    """Says that a server, named with its address, does not answer, and why; every 30 s until it does."""
+    """Reports that a server, named with its address, does not answer, and why; every 30 s until it does."""
     while True:
         try:
             async with asyncio.timeout(within_s):

@@ -180,7 +180,7 @@ def _chosen(lines: Iterator[bytes], numbers: Iterator[int]) -> Iterator[bytes]:
 
 
 def _names_file(token: bytes) -> bool:
-    """Says whether a word is like the name of a file: it has an extension, and is no number."""
+    """Returns whether a word is like the name of a file: it has an extension, and is no number."""
     try:
         float(token)
     except ValueError:

@@ -48,7 +48,7 @@ def named_model(content: bytes) -> str:
 
 
 def is_model(name: str) -> bool:
-    """Says whether a file next to `model_config.json` is a model of ours, by its name."""
+    """Returns whether a file next to `model_config.json` is a model of ours, by its name."""
     return _MODEL.fullmatch(name) is not None
 
 

@@ -53,7 +53,7 @@ class AsyncClient(LogClient):
         timeout_s: float = ANSWER_S,
         command_id: str | None = None,
     ) -> Acknowledgement:
-        """Gives a task an instruction, and returns what it says of it; see `sdk.instruct`."""
+        """Returns a task an instruction, and returns what it says of it; see `sdk.instruct`."""
         return await instruct(self, stream_id, task_id, body, timeout_s, command_id)
 
     async def reference(self, text: str) -> ArtifactReference:

@@ -84,7 +84,7 @@ class BlockingClient:
     def instruct(
         self, stream_id: str, task_id: str, body: Mapping[str, Any], timeout_s: float = 30.0
     ) -> Acknowledgement:
-        """Gives a task an instruction and waits for its answer, as Client.instruct does."""
+        """Returns a task an instruction and waits for its answer, as Client.instruct does."""
         return self._run(self._client.instruct(stream_id, task_id, body, timeout_s))
 
     def model_version(self, source: str, **facts: Any) -> AddModelVersion:

@@ -137,7 +137,7 @@ class Training:
             self._save(self._folder / f"{name}.pt", part.state_dict())
 
     def _keep(self, path: Path) -> None:
-        """Has a checkpoint saved in the store, if there is one."""
+        """Gets a checkpoint saved in the store, if there is one."""
         if not self._saves:
             return
         try:

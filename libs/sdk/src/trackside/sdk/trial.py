@@ -138,7 +138,7 @@ def save(
 
 
 def ready(**detail: Any) -> None:
-    """Says that this service serves, with what others must know of that, such as its address.
+    """Reports that this service serves, with what others must know of that, such as its address.
 
     It may be said again, when the detail has changed, or as a sign of life. Raises TypeError for a detail
     that JSON can't hold, ValueError for one of more than 64 KiB.
@@ -225,7 +225,7 @@ def last_checkpoint() -> LastCheckpoint | None:
 
 
 def resume_at(step: int) -> None:
-    """Says that the training continues with a step, from the last checkpoint. Called by the worker."""
+    """Reports that the training continues with a step, from the last checkpoint. Called by the worker."""
     global _next_report, _checkpoint_step
     channel().resumed()
     _next_report = _checkpoint_step = step

@@ -118,7 +118,7 @@ def _formatter(ending: list[Processor]) -> logging.Formatter:
 
 
 def add_handler(handler: logging.Handler) -> None:
-    """Has another handler take the lines too; `configure_logs` removes it."""
+    """Lets another handler take the lines too; `configure_logs` removes it."""
     handler.set_name(_HANDLER)
     logging.getLogger().addHandler(handler)
 

@@ -28,7 +28,7 @@ def running_s() -> float:
 
 
 def end_core_dumps() -> None:
-    """Has this process, and those that it starts, write no core dump, neither to a file nor to a program."""
+    """Ends core dumps of this process and those that it starts, to a file and to a program."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     limit = _NO_PROGRAM if hard == resource.RLIM_INFINITY else min(hard, _NO_PROGRAM)
     resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
@@ -45,7 +45,7 @@ def describe_exit(code: int) -> str:
 
 
 def end_cleanly() -> None:
-    """Has these signals end the process with 0, until its event loop takes them; call it before imports."""
+    """Makes these signals end the process with 0, until its event loop takes them; call it before imports."""
     for number in STOP_SIGNALS:
         signal.signal(number, _end)
 

@@ -21,7 +21,7 @@ class Deadlines:
             self._of[stream_id] = (due_ms, due_ms)
 
     def pop_due(self, now_ms: int, busy: Callable[[str], bool]) -> list[str]:
-        """Gives the streams to look at now; each again a little later, unless its limit changes."""
+        """Returns the streams to look at now; each again a little later, unless its limit changes."""
         found = []
         for stream_id, (due_ms, look_ms) in self._of.items():
             if look_ms > now_ms:
@@ -33,5 +33,5 @@ class Deadlines:
         return found
 
     def next_ms(self) -> int | None:
-        """Gives the next moment to look at any stream."""
+        """Returns the next moment to look at any stream."""
         return min((look_ms for _, look_ms in self._of.values()), default=None)

@@ -226,7 +226,7 @@ class Dispatcher:
             self._intake.dead_letters.append(dead_letter(entry, error, "dispatcher"))
 
     def decide(self, context: DecisionContext) -> Iterable[Decision]:
-        """Gives the commands to record, the answers of tuners and assessors, and what streams lack."""
+        """Returns the commands to record, the answers of tuners and assessors, and what streams lack."""
         yield from self._arrived(context)
         yield from self._advised(context)
         events = self._topics.events.name
@@ -252,7 +252,7 @@ class Dispatcher:
         yield from self._overdue(context)
 
     def _refused_unread(self, stream: Stream) -> Iterable[Decision]:
-        """Gives the refusal of a command that took too long; without one, the stream is left as it is."""
+        """Returns the refusal of a command that took too long; without one, the stream is left as it is."""
         refusal = refuse_open(stream, given_up_problem(self._stuck, stream.stream_id))
         if refusal is None:
             self._stuck.leave(stream.stream_id)
@@ -263,7 +263,7 @@ class Dispatcher:
     def _lacking(
         self, stream: Stream, capabilities: Capabilities, context: DecisionContext
     ) -> Iterable[Decision]:
-        """Gives what a stream lacks."""
+        """Returns what a stream lacks."""
         stream_id, aggregates = stream.stream_id, self._streams.aggregates
         aggregate = aggregates.of(stream)
         if stream.waits:
@@ -308,7 +308,7 @@ class Dispatcher:
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
 
     def next_due_ms(self) -> int | None:
-        """Gives when the next time limit of a search or of a trial is reached."""
+        """Returns when the next time limit of a search or of a trial is reached."""
         return self._deadlines.next_ms()
 
     def _look_at(self, stream_id: str) -> None:
@@ -338,7 +338,7 @@ class Dispatcher:
         self._advice.proposals[:] = kept
 
     def _pending(self, stream: Stream, context: DecisionContext) -> Iterable[Decision]:
-        """Gives what a stream's commands and children lack; looks again where a partition is busy."""
+        """Returns what a stream's commands and children lack; looks again where a partition is busy."""
         events = self._topics.events.name
         streams = self._streams
         for stream_id, proposal in stream_commands.pending(stream, streams.find, streams.aggregates, events):

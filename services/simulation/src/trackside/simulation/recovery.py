@@ -119,7 +119,7 @@ class JournalRecovery:
         return events
 
     def adopt(self, placement: SimulatedPlacement) -> AttemptAdopted:
-        """Gives a placement to this incarnation, on the disk first; returns the event of that."""
+        """Assigns a placement to this incarnation, on the disk first; returns the event of that."""
         if placement.incarnation != self.incarnation:
             placement.earlier = (*placement.earlier, placement.incarnation)
             placement.incarnation = self.incarnation
@@ -147,7 +147,7 @@ class JournalRecovery:
             self._append(placement, self._adopted(placement, (*placement.earlier, placement.incarnation)))
 
     def _repeat_until_checkpoint(self, placement: SimulatedPlacement) -> None:
-        """Says again what a task said before its end, or before the last checkpoint in its spool."""
+        """Repeats what a task said before its end, or before the last checkpoint in its spool."""
         steps = [artifact.step for artifact in placement.spool if artifact.step is not None]
         if placement.ending is not None:
             self._repeat(placement)
@@ -155,7 +155,7 @@ class JournalRecovery:
             self._repeat(placement, until=steps[-1])
 
     def _repeat(self, placement: SimulatedPlacement, until: int | None = None) -> None:
-        """Says again what a task has said; of its values those of the steps before `until`."""
+        """Repeats what a task has said; of its values those of the steps before `until`."""
         if placement.resumed is not None:
             self.reporter.event(placement, placement.resumed_event())
         self.reporter.values(placement, until)

@@ -167,7 +167,7 @@ class _Incarnation:
         return {str(partition): self._outbox.positions[topic, partition] for partition in partitions}
 
     def _take_over(self, placement: SimulatedPlacement, adopted: AttemptAdopted) -> None:
-        """Has a placement whose task an earlier incarnation has begun."""
+        """Begins a placement whose task an earlier incarnation has begun."""
         task_id, token = placement.key[0], placement.key[1:]
         self._placements[placement.key] = placement
         self._fencing.record_accepted(task_id, token)

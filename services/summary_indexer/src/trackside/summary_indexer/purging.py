@@ -1,4 +1,4 @@
-"""Has the rows of jobs removed that were deleted with `purge`.
+"""Gets the rows of jobs removed that were deleted with `purge`.
 
 A record in the topic of metrics says so, in the order of the points: so a rebuild leaves out the same ones.
 """

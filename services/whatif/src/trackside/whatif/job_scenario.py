@@ -39,7 +39,7 @@ class JobScenario:
 
     @property
     def changes_training(self) -> bool:
-        """Says whether rounds may begin at other times, or with other samples."""
+        """Returns whether rounds may begin at other times, or with other samples."""
         return self.train_threshold is not None or self.train_prob is not None
 
     def deploy_trigger_of(self, spec: JobSpec) -> Trigger | None:
@@ -133,5 +133,5 @@ def _metrics(trigger: Trigger | None) -> Iterator[str]:
 
 
 def is_delta(condition: MetricCondition) -> bool:
-    """Says whether a condition is on a difference between two models."""
+    """Returns whether a condition is on a difference between two models."""
     return metrics.name_of(condition.metric).endswith(metrics.DELTA)

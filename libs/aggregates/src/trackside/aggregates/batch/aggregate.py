@@ -57,7 +57,7 @@ class BatchType(AggregateType[Batch]):
         return evolve.evolve(root, record)
 
     def admits(self, root: Batch, event: TaskSubmitted) -> bool:
-        """Says whether a task is the next one of the group that runs now."""
+        """Returns whether a task is the next one of the group that runs now."""
         return evolve.admits(root, event)
 
     def task_submitted(self, root: Batch, task: Task, record: Record) -> None:
@@ -77,7 +77,7 @@ class BatchType(AggregateType[Batch]):
         return decide.children_of(command, stream_id) if isinstance(command, SubmitTasks) else ()
 
     def admits_child(self, root: Batch, event: ChildRequested) -> bool:
-        """Says whether a child is the next one of the group that runs now."""
+        """Returns whether a child is the next one of the group that runs now."""
         return evolve.admits_child(root, event)
 
     def child_changed(self, root: Batch, child: Child, record: Record) -> None:

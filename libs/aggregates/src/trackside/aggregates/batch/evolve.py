@@ -26,7 +26,7 @@ def begin(batch_id: str, event: BatchStarted, record: Record) -> Batch:
 
 
 def admits(batch: Batch, event: TaskSubmitted) -> bool:
-    """Says whether a task is the next one of the group that runs now."""
+    """Returns whether a task is the next one of the group that runs now."""
     number = batch.next_task
     if number is None or number_of(event.part, GROUP) != batch.group:
         return False
@@ -35,7 +35,7 @@ def admits(batch: Batch, event: TaskSubmitted) -> bool:
 
 
 def admits_child(batch: Batch, event: ChildRequested) -> bool:
-    """Says whether a child is the next one of the group that runs now."""
+    """Returns whether a child is the next one of the group that runs now."""
     number = batch.next_child
     if number is None:
         return False

@@ -164,12 +164,12 @@ class BatchEnded(Event):
 
 
 def task_name(task: TaskSpec, number: int) -> str:
-    """Gives a task's name within its group; `number` counts from 0."""
+    """Returns a task's name within its group; `number` counts from 0."""
     return task.name or str(number + 1)
 
 
 def group_name(group: GroupSpec, number: int) -> str:
-    """Gives a group's name; `number` counts from 0."""
+    """Returns a group's name; `number` counts from 0."""
     return group.name or f"group-{number + 1}"
 
 
@@ -187,7 +187,7 @@ _OF_TASK = (
 
 
 def needs_of(batch: BatchSpec, group: GroupSpec, task: TaskSpec) -> Needs:
-    """Gives what a task asks for: its own word first, then its group's, then its batch's."""
+    """Returns what a task asks for: its own word first, then its group's, then its batch's."""
     own = {name: value for name in _OF_TASK if (value := getattr(task, name)) is not None}
     return Needs(
         **{name: getattr(batch, name) for name in Needs.model_fields}
@@ -197,12 +197,12 @@ def needs_of(batch: BatchSpec, group: GroupSpec, task: TaskSpec) -> Needs:
 
 
 def inputs_of(batch: BatchSpec, task: TaskSpec) -> dict[str, ArtifactReference]:
-    """Gives the artifacts that a task is given: those of its batch, and its own."""
+    """Returns the artifacts that a task is given: those of its batch, and its own."""
     return batch.inputs | task.inputs
 
 
 def estimated_by(needs: Needs, task: TaskSpec) -> Literal["task", "group"]:
-    """Says whose word the estimates of a task are: not its own if it gave none and yet has one."""
+    """Returns whose word the estimates of a task are: not its own if it gave none and yet has one."""
     own, whole = task.resources or Resources(), needs.resources
     gave = (own.estimate_memory, own.estimate_cuda_memory) != (None, None)
     has = (whole.estimate_memory, whole.estimate_cuda_memory) != (None, None)

@@ -60,16 +60,16 @@ class Batch:
 
     @property
     def over(self) -> bool:
-        """Says whether all its groups are over, or it was stopped and no task of it runs."""
+        """Returns whether all its groups are over, or it was stopped and no task of it runs."""
         return self.status in OVER
 
     @property
     def closed(self) -> bool:
-        """Says whether its end is final: that of a batch is."""
+        """Returns whether its end is final: that of a batch is."""
         return self.over
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a task that is not kept whether it has settled: whether it has had its turn."""
+        """Returns whether a task that is not kept has settled: whether it has had its turn."""
         prefix = f"{self.batch_id}."
         digits, _, name = task_id.removeprefix(prefix).partition(".")
         group = next((at for at in range(self.group + 1) if digits == str(at + 1)), len(self.spec.groups))
@@ -90,7 +90,7 @@ class Batch:
 
     @property
     def group_is_over(self) -> bool:
-        """Says whether every task and child of the group that runs now has ended."""
+        """Returns whether every task and child of the group that runs now has ended."""
         if self.group == len(self.spec.groups) or self.open or self.open_children:
             return False
         group = self.spec.groups[self.group]

@@ -59,7 +59,7 @@ class DatasetType(AggregateType[Dataset]):
         return evolve.evolve(root, record)
 
     def admits(self, root: Dataset, event: TaskSubmitted) -> bool:
-        """Says whether a task is its next watcher."""
+        """Returns whether a task is its next watcher."""
         return evolve.admits(root, event)
 
     def task_submitted(self, root: Dataset, task: Task, record: Record) -> None:

@@ -60,7 +60,7 @@ def pause(stream: Stream, wanted: PauseDataset, command_id: str, lookup: Lookup)
 
 
 def resume(stream: Stream, wanted: ResumeDataset, command_id: str, lookup: Lookup) -> Decided:
-    """Has a dataset watched again; one that is watched stays as it is."""
+    """Gets a dataset watched again; one that is watched stays as it is."""
     dataset = _changeable(stream)
     if isinstance(dataset, Problem):
         return dataset

@@ -43,7 +43,7 @@ def evolve(dataset: Dataset, record: Record) -> Outcome:
 
 
 def admits(dataset: Dataset, event: TaskSubmitted) -> bool:
-    """Says whether a task is the next watcher of a dataset that nothing watches."""
+    """Returns whether a task is the next watcher of a dataset that nothing watches."""
     part = event.part
     if part is None or part.kind != WATCH or event.task_type != WATCH_DATASET:
         return False
@@ -133,7 +133,7 @@ def _stopped(dataset: Dataset, event: DatasetTruncated | DatasetChanged | Datase
 
 
 def _counts(dataset: Dataset, event: DatasetReport) -> bool:
-    """Says whether a report is of the placement that was given the end, which begins with placement 1."""
+    """Returns whether a report is of the placement that was given the end, which begins with placement 1."""
     reported_by = (event.watcher, event.attempt, event.placement)
     return dataset.served and event.placement > 0 and reported_by == (dataset.watchers, *dataset.told)
 

@@ -54,7 +54,7 @@ def reported_event(dataset: Dataset, watcher: Task) -> Event | None:
 
 
 def _has_begun(watcher: Task) -> bool:
-    """Says whether its placement has found what was observed, as the newest instruction has it."""
+    """Returns whether its placement has found what was observed, as the newest instruction has it."""
     given, answer = watcher.instruction, watcher.acknowledgement
     return given is not None and watcher.acknowledged == given.number and answer is not None and answer[0]
 

@@ -53,21 +53,21 @@ class Dataset:
 
     @property
     def over(self) -> bool:
-        """Says whether nothing watches it."""
+        """Returns whether nothing watches it."""
         return not self.watching and self.status is not DatasetStatus.ACTIVE
 
     @property
     def served(self) -> bool:
-        """Says whether a service watches it whose reports count."""
+        """Returns whether a service watches it whose reports count."""
         return self.watching and self.watchers > self.dismissed
 
     @property
     def closed(self) -> bool:
-        """Says that it may still change: the service that watches one that was deleted has to end."""
+        """Returns False: it may still change, as the service that watches a deleted one has to end."""
         return False
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a task that is not kept whether it was a watcher that has ended."""
+        """Returns whether a task that is not kept was a watcher that has ended."""
         prefix, _, number = task_id.rpartition(".")
         if prefix != f"{self.dataset_id}.{WATCH}" or not number.isdecimal():
             return False

@@ -72,7 +72,7 @@ class ModelType(AggregateType[Model]):
         return evolve.evolve(root, record)
 
     def admits(self, root: Model, event: TaskSubmitted) -> bool:
-        """Says that a model has no tasks."""
+        """Returns False: a model has no tasks."""
         return False
 
     def signals(self, root: Model) -> Iterable[Signal]:

@@ -66,16 +66,16 @@ class Model:
 
     @property
     def over(self) -> bool:
-        """Says that nothing of it runs: a model has no tasks, and changes by commands only."""
+        """Returns True, for nothing of it runs: a model has no tasks, and changes by commands only."""
         return True
 
     @property
     def closed(self) -> bool:
-        """Says that it may still change: an archived model can be restored."""
+        """Returns False, for it may still change: an archived model can be restored."""
         return False
 
     def has_settled(self, task_id: str) -> bool:
-        """Says that no task has: a model has none."""
+        """Returns False: a model has no tasks."""
         return False
 
     def trim(self) -> None:

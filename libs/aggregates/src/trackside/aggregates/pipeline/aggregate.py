@@ -89,7 +89,7 @@ class PipelineType(AggregateType[DefinedPipeline]):
         return evolve.evolve(root, record)
 
     def admits(self, root: DefinedPipeline, event: TaskSubmitted) -> bool:
-        """Says that a pipeline has no tasks: those of its steps are in the streams of its runs."""
+        """Returns False, for a pipeline has no tasks: those of its steps are in the streams of its runs."""
         return False
 
     def stop_command(self, task: str, reason: str) -> Command | None:
@@ -101,7 +101,7 @@ class PipelineType(AggregateType[DefinedPipeline]):
         return decide.children_of(command, stream_id)
 
     def admits_child(self, root: DefinedPipeline, event: ChildRequested) -> bool:
-        """Says whether a child is the run whose turn it is."""
+        """Returns whether a child is the run whose turn it is."""
         return evolve.admits_child(root, event)
 
     def child_changed(self, root: DefinedPipeline, child: Child, record: Record) -> None:

@@ -49,7 +49,7 @@ def evolve(pipeline: DefinedPipeline, record: Record) -> Outcome:
 
 
 def admits_child(pipeline: DefinedPipeline, event: ChildRequested) -> bool:
-    """Says whether a child is the run whose turn it is, and there is room for it."""
+    """Returns whether a child is the run whose turn it is, and there is room for it."""
     run = pipeline.next_run
     return run is not None and (event.child_id, event.kind) == (pipeline.run_id(run.number), RUN)
 

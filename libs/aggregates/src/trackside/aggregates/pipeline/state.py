@@ -106,16 +106,16 @@ class DefinedPipeline:
 
     @property
     def over(self) -> bool:
-        """Says whether no run of it waits or is open; it may be run again."""
+        """Returns whether no run of it waits or is open; it may be run again."""
         return not self.queued and not self.open_runs
 
     @property
     def closed(self) -> bool:
-        """Says that it may still change: a pipeline that is retired can be defined again."""
+        """Returns False, for it may still change: a pipeline that is retired can be defined again."""
         return False
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a child that is not kept whether it was a run that has ended; a pipeline has no tasks."""
+        """Returns whether a child that is not kept was a run that has ended; a pipeline has no tasks."""
         number = run_number(self.pipeline_id, task_id)
         if number is None or number > self.numbered:
             return False

@@ -109,7 +109,7 @@ class RoundsType(AggregateType[IncrementalJob]):
         return evolve.evolve(root, record)
 
     def admits(self, root: IncrementalJob, event: TaskSubmitted) -> bool:
-        """Says whether a task is the next one that the job lacks."""
+        """Returns whether a task is the next one that the job lacks."""
         return tasks.admits(root, event)
 
     def task_submitted(self, root: IncrementalJob, task: Task, record: Record) -> None:
@@ -129,7 +129,7 @@ class RoundsType(AggregateType[IncrementalJob]):
         return ()
 
     def admits_child(self, root: IncrementalJob, event: ChildRequested) -> bool:
-        """Says whether a child is the stage that is to run now."""
+        """Returns whether a child is the stage that is to run now."""
         return tasks.admits_child(root, event)
 
     def child_changed(self, root: IncrementalJob, child: Child, record: Record) -> None:

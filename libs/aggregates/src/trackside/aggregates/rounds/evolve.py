@@ -106,7 +106,7 @@ def _new_pool(job: IncrementalJob) -> SamplePool:
 
 
 def _define_services(job: IncrementalJob) -> None:
-    """Gives services their definitions; one that runs with another definition is to end."""
+    """Sets the definitions of services; one that runs with another definition is to end."""
     wanted = service_targets(job.spec.deploy)
     for target, spec in wanted.items():
         service = job.services.setdefault(target, ServiceState(spec))

@@ -321,7 +321,7 @@ class IncrementalJob:
 
     @property
     def over(self) -> bool:
-        """Says whether it was deleted, and nothing of it runs any more."""
+        """Returns whether it was deleted, and nothing of it runs any more."""
         serving = any(service.running for service in self.services.values())
         removed = self.removal is None or self.removal.ended
         return self.status is JobStatus.DELETED and not self.open_tasks and not serving and removed
@@ -345,16 +345,16 @@ class IncrementalJob:
 
     @property
     def deploying(self) -> bool:
-        """Says whether the model of a round is brought to its targets now."""
+        """Returns whether the model of a round is brought to its targets now."""
         return self.update is not None and self.update.cause == "round"
 
     @property
     def closed(self) -> bool:
-        """Says that commands to it are still decided, by what it is."""
+        """Returns False: commands to it are still decided, by what it is."""
         return False
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a task or child that is not kept whether it has ended."""
+        """Returns whether a task or child that is not kept has ended."""
         if task_id in self.open_tasks.values():
             return False
         name, _, number = task_id.removeprefix(f"{self.job_id}.").rpartition(".")

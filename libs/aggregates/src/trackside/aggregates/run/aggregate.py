@@ -102,7 +102,7 @@ class RunType(AggregateType[Run]):
         return evolve.evolve(root, record)
 
     def admits(self, root: Run, event: TaskSubmitted) -> bool:
-        """Says whether a task is the next item of a step that may begin."""
+        """Returns whether a task is the next item of a step that may begin."""
         return progress.admits(root, event)
 
     def task_submitted(self, root: Run, task: Task, record: Record) -> None:
@@ -126,7 +126,7 @@ class RunType(AggregateType[Run]):
         return start.children_of(command, stream_id)
 
     def admits_child(self, root: Run, event: ChildRequested) -> bool:
-        """Says whether a child is the next item of a step that may begin."""
+        """Returns whether a child is the next item of a step that may begin."""
         return progress.admits_child(root, event)
 
     def child_changed(self, root: Run, child: Child, record: Record) -> None:

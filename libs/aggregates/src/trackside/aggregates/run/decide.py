@@ -117,14 +117,14 @@ def _apart(
 
 
 def _belongs_to(before: Event, event: Event) -> bool:
-    """Says whether an event counts wherever the one before it does: both are of the beginning of a step."""
+    """Returns whether an event counts wherever the one before it does: both are of a step's beginning."""
     kinds = (StepResolved, StepExpanded, GateOpened, StepEnded)
     begins = isinstance(before, StepReady | StepResolved | StepExpanded)
     return begins and isinstance(event, kinds) and getattr(before, "step", "") == event.step
 
 
 def _stops_run(run: Run, event: Event) -> bool:
-    """Says whether an event is the end of a step at which its run is stopped."""
+    """Returns whether an event is the end of a step at which its run is stopped."""
     if not isinstance(event, StepEnded):
         return False
     spec = run.spec_of(event.step)

@@ -101,7 +101,7 @@ def _revived(run: Run, event: RunRevived, record: Record) -> Outcome:
 
 
 def _fails_run(run: Run, name: str, step: RunStep) -> bool:
-    """Says whether a step has ended so that its run can't succeed, also while it was being stopped."""
+    """Returns whether a step has ended so that its run can't succeed, also while it was being stopped."""
     return step.state in FAILURES and not run.counts_as_success(name, step.state)
 
 

@@ -52,7 +52,7 @@ _SHOWN_CAUSES = 100
 
 
 def _has_stopped(run: Run, event: Event) -> bool:
-    """Says whether the event that was folded last has ended a step and so stopped its run."""
+    """Returns whether the event that was folded last has ended a step and so stopped its run."""
     return isinstance(event, _ENDS_STEP) and run.stopping and run.control_at == run.changed_at
 
 

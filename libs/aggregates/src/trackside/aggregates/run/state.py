@@ -51,12 +51,12 @@ class StepWait:
 
     @property
     def met(self) -> bool:
-        """Says whether the step may begin."""
+        """Returns whether the step may begin."""
         return not self.unmet and self.any_met and not self.blocked_by
 
     @property
     def decided(self) -> bool:
-        """Says whether the step may begin, or never will."""
+        """Returns whether the step may begin, or never will."""
         return bool(self.blocked_by) or self.met
 
 
@@ -185,7 +185,7 @@ class RunStep:
 
     @property
     def over(self) -> bool:
-        """Says whether it has ended, in any way."""
+        """Returns whether it has ended, in any way."""
         return self.state is not StepState.PENDING and self.state not in WORKING
 
     @property
@@ -208,7 +208,7 @@ class RunStep:
         return dict(sorted((counted + Counter({StepState.SUCCEEDED.value: succeeded})).items()))
 
     def has_begun(self, index: int) -> bool:
-        """Says whether an item has begun in this generation."""
+        """Returns whether an item has begun in this generation."""
         if self.again is None:
             return 0 <= index < self.begun
         position = bisect_left(self.again, index)
@@ -296,16 +296,16 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Says whether nothing of it runs; unless it is archived, it may be continued."""
+        """Returns whether nothing of it runs; unless it is archived, it may be continued."""
         return self.status in OVER
 
     @property
     def closed(self) -> bool:
-        """Says whether its end is final: once it is archived."""
+        """Returns whether its end is final: once it is archived."""
         return self.archived
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a task that is not kept whether it has settled: whether it has begun."""
+        """Returns whether a task that is not kept has settled: whether it has begun."""
         found = self.item_of(task_id.removesuffix(CHECK))
         if found is None:
             return False
@@ -333,7 +333,7 @@ class Run:
         return self.item_id(name, 0) + CHECK
 
     def has_items(self, name: str) -> bool:
-        """Says whether a step may have several items."""
+        """Returns whether a step may have several items."""
         spec = self.spec_of(name)
         return spec.each is not None or spec.repeat is not None
 
@@ -355,7 +355,7 @@ class Run:
 
     @property
     def stopping(self) -> bool:
-        """Says whether it begins nothing more and ends what is open."""
+        """Returns whether it begins nothing more and ends what is open."""
         return self.status in STOPPING
 
     def at_once(self, name: str) -> int:
@@ -374,11 +374,11 @@ class Run:
         return step.next_index
 
     def is_child(self, name: str) -> bool:
-        """Says whether the items of a step are streams of their own."""
+        """Returns whether the items of a step are streams of their own."""
         return kind_of(self.spec_of(name)) == CHILD
 
     def counts_as_success(self, name: str, state: StepState) -> bool:
-        """Says whether a step that ends in a state counts as succeeded, for those that need it."""
+        """Returns whether a step that ends in a state counts as succeeded, for those that need it."""
         if state in SUCCESSES:
             return True
         return state in FAILURES and action_after(self.spec, self.spec_of(name), state.value) == "continue"

@@ -266,5 +266,5 @@ class ArtifactCheck:
     """The artifacts that the store lacks, by name; None: not known."""
 
     def is_of(self, entry: CacheEntry) -> bool:
-        """Says whether it was about an entry."""
+        """Returns whether it was about an entry."""
         return (self.stream, self.step, self.offset) == (entry.stream, entry.step, entry.offset)

@@ -88,7 +88,7 @@ class SearchType(AggregateType[Search]):
         return evolve.evolve(root, tasks, record)
 
     def admits(self, root: Search, event: TaskSubmitted) -> bool:
-        """Says whether a task is that of the newest trial, with its checkpoint; the trial has no other."""
+        """Returns whether a task is that of the newest trial, with its checkpoint; the trial has no other."""
         newest = len(root.trials) - 1
         if newest < 0 or root.trials[newest].within or number_of(event.part, TRIAL) != newest:
             return False

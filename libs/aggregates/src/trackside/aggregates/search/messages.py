@@ -170,7 +170,7 @@ class UpdateSearchSpace(Command):
 
 
 class ImportTrials(Command):
-    """Gives a search's tuner results from other sources; parameter sets that it already has are skipped."""
+    """Imports results of other sources for a search's tuner; parameter sets that it has are skipped."""
 
     trials: list[PastTrial] = Field(min_length=1, max_length=10_000)
 

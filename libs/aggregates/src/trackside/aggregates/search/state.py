@@ -121,7 +121,7 @@ class Trial:
     """Its newest checkpoint, which another trial may continue; None before its end, and if it has none."""
 
     def task_of(self, search_id: str) -> str:
-        """Gives the id of the task that carries it out."""
+        """Returns the id of the task that carries it out."""
         return self.within or trial_task_id(search_id, self.number)
 
     def last_report(self) -> list[tuple[int, float]]:
@@ -271,16 +271,16 @@ class Search:
 
     @property
     def over(self) -> bool:
-        """Says whether no trial of it runs, and none will."""
+        """Returns whether no trial of it runs, and none will."""
         return self.status in OVER
 
     @property
     def closed(self) -> bool:
-        """Says whether its end is final: that of a search is."""
+        """Returns whether its end is final: that of a search is."""
         return self.over
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a task that is not kept whether it has settled: its first trial has ended."""
+        """Returns whether a task that is not kept has settled: whether its first trial has ended."""
         number = trial_of_task_id(self.search_id, task_id)
         if number is None or number >= len(self.trials):
             return False
@@ -313,7 +313,7 @@ class Search:
         return self.counted or dict(sorted(ends.items()))
 
     def task_of(self, number: int) -> str:
-        """Gives the id of the task that carries a trial out, also of one that isn't suggested yet."""
+        """Returns the id of the task that carries a trial out, also of one that isn't suggested yet."""
         known = number < len(self.trials)
         return self.trials[number].task_of(self.search_id) if known else trial_task_id(self.search_id, number)
 
@@ -380,7 +380,7 @@ class Search:
 
     @property
     def goal_is_reached(self) -> bool:
-        """Says whether the best value is as good as was asked for."""
+        """Returns whether the best value is as good as was asked for."""
         best = None if self.best is None else self.trials[self.best].value
         if best is None or self.spec.goal is None:
             return False

@@ -77,7 +77,7 @@ class SummaryType(AggregateType[Summary]):
         return evolve.evolve(root, record)
 
     def admits(self, root: Summary, event: TaskSubmitted) -> bool:
-        """Says that a summary job has no tasks."""
+        """Returns False: a summary job has no tasks."""
         return False
 
     def signals(self, root: Summary) -> Iterable[Signal]:

@@ -42,7 +42,7 @@ def cache(stream: Stream, wanted: CacheTrainJob, command_id: str, lookup: Lookup
 
 
 def retry(stream: Stream, wanted: RetrySummaryFile, command_id: str, lookup: Lookup) -> Decided:
-    """Has quarantined files read again now; others stay as they are."""
+    """Gets quarantined files read again now; others stay as they are."""
     job = summary_of(stream)
     if job is None:
         return no_aggregate(stream, "summary")

@@ -65,16 +65,16 @@ class Summary:
 
     @property
     def over(self) -> bool:
-        """Says that nothing of it runs: it has no tasks."""
+        """Returns True, for nothing of it runs: it has no tasks."""
         return True
 
     @property
     def closed(self) -> bool:
-        """Says that it may still change: its files may grow."""
+        """Returns False, for it may still change: its files may grow."""
         return False
 
     def has_settled(self, task_id: str) -> bool:
-        """Says that no task has: it has none."""
+        """Returns False: it has no tasks."""
         return False
 
     def trim(self) -> None:

@@ -47,7 +47,7 @@ class Written:
 
 
 class BlobReader(Protocol):
-    """Has blobs in one place; StoreUnreachable from each method."""
+    """Keeps blobs in one place; StoreUnreachable from each method."""
 
     @property
     def url(self) -> str:

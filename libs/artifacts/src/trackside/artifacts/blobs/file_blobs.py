@@ -151,7 +151,7 @@ class FileBlobs:
         return self.find(sha256) if intact else None
 
     def _link(self, opened: OpenFile, temporary: Path) -> str | None:
-        """Gives a file that may be shared a name in the store; None if it has to be copied."""
+        """Returns a file that may be shared a name in the store; None if it has to be copied."""
         if not opened.source.give or opened.before is None or opened.before.st_nlink > 1:
             return None
         try:

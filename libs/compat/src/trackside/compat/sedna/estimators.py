@@ -55,7 +55,7 @@ class UserEstimator:
             )
 
     def save(self, folder: Path, name: str) -> Path:
-        """Has the model written into a folder, and returns the file.
+        """Gets the model written into a folder, and returns the file.
 
         Raises FileNotFoundError if there is none, or several of other names.
         """
@@ -73,7 +73,7 @@ class UserEstimator:
 
 
 def is_class(given: Any) -> bool:
-    """Says whether an estimator is yet to be made: a class, or a function that returns one."""
+    """Returns whether an estimator is yet to be made: a class, or a function that returns one."""
     return inspect.isclass(given) or inspect.isfunction(given)
 
 

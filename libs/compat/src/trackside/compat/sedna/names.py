@@ -28,7 +28,7 @@ class FileOps:
 
     @staticmethod
     def exists(folder: str) -> bool:
-        """Says whether a file or folder is there."""
+        """Returns whether a file or folder is there."""
         return Path(folder).exists()
 
     @staticmethod
@@ -38,7 +38,7 @@ class FileOps:
 
     @staticmethod
     def is_local(src: str) -> bool:
-        """Says whether a path is that of a file or folder here."""
+        """Returns whether a path is that of a file or folder here."""
         return Path(os.fspath(src)).exists()
 
 

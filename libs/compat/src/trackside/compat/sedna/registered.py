@@ -39,5 +39,5 @@ class ClassFactory:
 
     @classmethod
     def is_exists(cls, type_name: str, cls_name: str) -> bool:
-        """Says whether something was registered under a name."""
+        """Returns whether something was registered under a name."""
         return (type_name, cls_name) in cls._registered

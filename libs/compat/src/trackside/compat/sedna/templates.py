@@ -28,7 +28,7 @@ _IS_SECRET = "it looks like a secret, which is not repeated; have it as a creden
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Says whether a value must not be in a specification: by its name, its shape, or as a URL."""
+    """Returns whether a value must not be in a specification: by its name, its shape, or as a URL."""
     words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     if looks_secret(value) or (value and not _SECRET_WORDS.isdisjoint(words)):
         return True

@@ -17,12 +17,12 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def is_identifier(text: str) -> bool:
-    """Says whether a text may name a stream, task, worker or device."""
+    """Returns whether a text may name a stream, task, worker or device."""
     return _IDENTIFIER.fullmatch(text) is not None and ".." not in text
 
 
 def checked(text: str) -> str:
-    """Gives an identifier back; raises bad_identifier for what is none."""
+    """Returns an identifier back; raises bad_identifier for what is none."""
     if not is_identifier(text):
         raise PydanticCustomError(
             "bad_identifier", "not an identifier: expected {rule}", {"rule": IDENTIFIER_RULE}
@@ -31,7 +31,7 @@ def checked(text: str) -> str:
 
 
 def checked_list(text: str) -> str:
-    """Gives comma-separated identifiers back; raises bad_identifier, which names the first that is none."""
+    """Returns comma-separated identifiers back; raises bad_identifier, which names the first that is none."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     wrong = next((name for name in names if not is_identifier(name)), None if names else text)
     if wrong is not None:

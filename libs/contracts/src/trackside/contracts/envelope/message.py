@@ -32,7 +32,7 @@ class Message(BaseModel):
 
     @classmethod
     def wire_type(cls) -> str:
-        """Gives the CloudEvents type: `trackside.task-assigned.v1`."""
+        """Returns the CloudEvents type: `trackside.task-assigned.v1`."""
         return _wire_type(cls)
 
 
@@ -54,7 +54,7 @@ class Event(Message):
 
 
 def is_absent(value: object) -> bool:
-    """Says whether an optional field has nothing to say and is left out: None, or empty."""
+    """Returns whether an optional field has nothing to say and is left out: None, or empty."""
     return value is None or value == "" or value == {} or value == []
 
 
@@ -96,7 +96,7 @@ class Envelope:
         self.index = int(octets) if readable else -1
 
     def text(self, name: str) -> str:
-        """Gives one header as text, empty if it is missing."""
+        """Returns one header as text, empty if it is missing."""
         return self.headers.get(name, b"").decode("utf-8", "replace")
 
     @property

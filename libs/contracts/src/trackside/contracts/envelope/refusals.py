@@ -255,7 +255,7 @@ def _shortened(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Gives a hint "; did you mean x?" for a mistyped name, or nothing."""
+    """Returns a hint "; did you mean x?" for a mistyped name, or nothing."""
     close = closest(name, known)
     return "" if close is None else f"; did you mean {close!r}?"
 
@@ -274,7 +274,7 @@ def json_path(location: Iterable[int | str]) -> str:
 
 
 def field_names(kind: type[BaseModel]) -> set[str]:
-    """Gives the names of all fields of a model and of the models within it, for hints."""
+    """Returns the names of all fields of a model and of the models within it, for hints."""
     names: set[str] = set()
     waiting: list[Any] = [kind]
     seen: set[type[BaseModel]] = set()  # a model may be within itself

@@ -20,7 +20,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,64}")
 
 
 def is_topic_prefix(text: str) -> bool:
-    """Says whether the names of topics may begin with a text; an empty one is none, and may."""
+    """Returns whether the names of topics may begin with a text; an empty one is none, and may."""
     return _PREFIX.fullmatch(text) is not None
 
 
@@ -37,7 +37,7 @@ class Topic:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Gives the broker settings of the topic, as text."""
+        """Returns the broker settings of the topic, as text."""
         return {
             "cleanup.policy": "delete",
             "retention.ms": str(self.retention_ms),
@@ -48,7 +48,7 @@ class Topic:
 
     @property
     def created_settings(self) -> dict[str, str]:
-        """Gives the settings that the topic is created with: also after which time a new file begins.
+        """Returns the settings that the topic is created with: also after which time a new file begins.
 
         The broker deletes whole files, and never the one that it writes to: with its own week for each file,
         what is to be kept for an hour would be there for a week. No service checks this setting, which topics
@@ -204,7 +204,7 @@ class Topics:
 
 @lru_cache(maxsize=65_536)
 def partition_of(key: str, partitions: int) -> int:
-    """Gives the partition of a key, 0 to partitions - 1, as Kafka's Java client chooses it.
+    """Returns the partition of a key, 0 to partitions - 1, as Kafka's Java client chooses it.
 
     Source: murmur2 of org.apache.kafka.common.utils.Utils, seed 0x9747b28c, sign bit cleared.
     """

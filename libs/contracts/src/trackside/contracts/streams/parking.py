@@ -19,7 +19,7 @@ _WIRE_TYPE = re.compile(r"trackside\.[a-z][a-z0-9-]{0,99}\.v[1-9][0-9]{0,3}")
 
 
 def is_wire_type(text: str) -> bool:
-    """Says whether a text has the form of a type of our messages, such as `trackside.task-held.v1`."""
+    """Returns whether a text has the form of a type of our messages, such as `trackside.task-held.v1`."""
     return _WIRE_TYPE.fullmatch(text) is not None
 
 

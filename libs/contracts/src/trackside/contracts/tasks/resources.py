@@ -159,5 +159,5 @@ class Needs(_Spec):
 
     @property
     def gives_way(self) -> bool:
-        """Says whether it makes room for tasks of higher priority."""
+        """Returns whether it makes room for tasks of higher priority."""
         return self.service is None if self.preemptible is None else self.preemptible

@@ -32,7 +32,7 @@ class TaskStatus(IntEnum):
 
     @classmethod
     def of(cls, given: object) -> "TaskStatus":
-        """Gives the phase that a number or a name stands for; UNKNOWN for anything else."""
+        """Returns the phase that a number or a name stands for; UNKNOWN for anything else."""
         if isinstance(given, str):
             return cls.__members__.get(given, cls.UNKNOWN)
         if isinstance(given, int) and not isinstance(given, bool) and given in cls._value2member_map_:

@@ -187,7 +187,7 @@ class Draft:
 
 
 def encode(draft: Draft) -> tuple[bytes, bytes, Headers]:
-    """Gives key, value and headers of a record in CloudEvents binary mode."""
+    """Returns key, value and headers of a record in CloudEvents binary mode."""
     headers: Headers = [
         ("ce_specversion", b"1.0"),
         ("ce_id", draft.id.encode()),

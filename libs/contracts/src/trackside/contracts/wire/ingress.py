@@ -98,7 +98,7 @@ def publisher_of(key_id: str, source: str) -> str:
 
 
 def _is_structured(headers: Mapping[str, bytes], body: Json) -> bool:
-    """Says whether the attributes are in the value: by the content type, or as there are none elsewhere."""
+    """Returns whether the attributes are in the value: by the content type, or as none are elsewhere."""
     if headers.get("content-type", b"").strip().lower().startswith(b"application/cloudevents"):
         return True
     return "specversion" in body and not any(name.startswith("ce_") for name in headers)
@@ -132,7 +132,7 @@ def _arrival(
 
 
 def _is_encrypted(value: object) -> bool:
-    """Says whether the attribute `encrypted` is true, as JSON or as a header has it."""
+    """Returns whether the attribute `encrypted` is true, as JSON or as a header has it."""
     return value is True or value == "true"
 
 
@@ -166,7 +166,7 @@ def _bad_envelope(
 
 
 def _attribute(attributes: Mapping[str, Any], name: str) -> str:
-    """Gives an attribute's text, empty if it is missing or can't be kept."""
+    """Returns an attribute's text, empty if it is missing or can't be kept."""
     value = attributes.get(name)
     return value if isinstance(value, str) and _unfit_attribute(value) is None else ""
 

@@ -10,7 +10,7 @@ FORM = "trackside-command-signature-v1"
 
 
 def signed_octets(topic: str, key_id: str, arrival: Arrival, value: bytes) -> bytes:
-    """Gives the octets that are signed: eight lines with a line feed between them, in UTF-8.
+    """Returns the octets that are signed: eight lines with a line feed between them, in UTF-8.
 
     The value counts as it is in the record, in either mode of CloudEvents, so nobody has to write JSON alike.
     A command for an encrypted stream has a ninth line, `encrypted`.

@@ -30,12 +30,12 @@ class CheckedTask(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Says whether it is over."""
+        """Returns whether it is over."""
         ...
 
     @property
     def succeeded(self) -> bool:
-        """Says whether it is over, and its last attempt has finished."""
+        """Returns whether it is over, and its last attempt has finished."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class CheckedTask(Protocol):
 
     @property
     def has_final(self) -> bool:
-        """Says whether it has reported the FINAL value of its part."""
+        """Returns whether it has reported the FINAL value of its part."""
         ...
 
     @property
@@ -90,12 +90,12 @@ class CheckedTask(Protocol):
 
     @property
     def awaits_parameters(self) -> bool:
-        """Says whether its process waits for the answer to a request."""
+        """Returns whether its process waits for the answer to a request."""
         ...
 
     @property
     def may_go_on(self) -> bool:
-        """Says whether it is idle and may be given another trial."""
+        """Returns whether it is idle and may be given another trial."""
         ...
 
     def release(self) -> None:

@@ -35,7 +35,7 @@ class Capabilities:
 def capabilities_of(
     fleet: Fleet, tuners: frozenset[str] = frozenset(), assessors: frozenset[str] = frozenset()
 ) -> Capabilities:
-    """Gives what a fleet offers; a catalogue and credentials count while a worker is away, devices don't."""
+    """Returns what a fleet offers; catalogue and credentials count while a worker is away, devices don't."""
     devices = sorted(
         (worker.worker_id, device_id)
         for worker in fleet.workers.values()
@@ -59,7 +59,7 @@ def capabilities_of(
 
 
 def type_problem(capabilities: Capabilities, task_type: str, path: str) -> Problem | None:
-    """Says that no catalogue has a task type, with the nearest one and those there are."""
+    """Returns the problem of a task type that no catalogue has, with the nearest one and those there are."""
     if task_type in capabilities.task_types:
         return None
     known = ", ".join(sorted(capabilities.task_types)) or "none: no worker has joined yet"
@@ -72,7 +72,7 @@ def type_problem(capabilities: Capabilities, task_type: str, path: str) -> Probl
 
 
 def credential_problem(capabilities: Capabilities, credential: str | None, path: str) -> Problem | None:
-    """Says that no worker has a credential, with the nearest one and those there are; None asks for none."""
+    """Returns the problem of a credential that no worker has, with the nearest one; None asks for none."""
     if credential is None or credential in capabilities.credentials:
         return None
     names = sorted(capabilities.credentials)
@@ -89,7 +89,7 @@ def credential_problem(capabilities: Capabilities, credential: str | None, path:
 def service_problem(
     capabilities: Capabilities, task_type: str, is_service: bool, path: str
 ) -> Problem | None:
-    """Says that a task is a service and its type is none, or the other way round, and what to write."""
+    """Returns the problem of a task that is a service while its type is none, or the other way round."""
     if task_type not in capabilities.task_types or task_type in capabilities.mixed:
         return None
     if (task_type in capabilities.services) is is_service:
@@ -108,7 +108,7 @@ def service_problem(
 
 
 def device_problem(capabilities: Capabilities, device: str, path: str) -> Problem | None:
-    """Says that no worker has a fixed device, with the devices there are; an empty text asks for none."""
+    """Returns the problem of a fixed device that no worker has, with those there are; empty asks for none."""
     if not device or device in capabilities.device_names:
         return None
     known = ", ".join(capabilities.devices[:LISTED]) or "none: no worker is there"
@@ -119,7 +119,7 @@ def device_problem(capabilities: Capabilities, device: str, path: str) -> Proble
 
 
 def _names(worker_id: str, device_id: str) -> list[str]:
-    """Gives all names of a device: its own, torch's for a GPU, and both with its worker's id."""
+    """Returns all names of a device: its own, torch's for a GPU, and both with its worker's id."""
     kind, _, number = device_id.rpartition("-")
     names = [device_id, f"cuda:{number}"] if kind == "gpu" else [device_id]
     return names + [f"{worker_id}/{name}" for name in names]

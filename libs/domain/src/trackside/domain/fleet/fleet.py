@@ -125,12 +125,12 @@ class Fleet:
         return {task_type: tuple(sorted(digests)) for task_type, digests in found.items()}
 
     def current(self, worker_id: str, incarnation: str) -> bool:
-        """Says whether this incarnation of a worker is there."""
+        """Returns whether this incarnation of a worker is there."""
         worker = self.workers.get(worker_id)
         return worker is not None and worker.incarnation == incarnation and not worker.gone
 
     def knows(self, incarnation: str) -> bool:
-        """Says whether this incarnation has ever joined."""
+        """Returns whether this incarnation has ever joined."""
         return incarnation in self.incarnations
 
 

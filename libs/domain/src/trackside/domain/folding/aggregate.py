@@ -45,19 +45,19 @@ class Root(Protocol):
 
     @property
     def over(self) -> bool:
-        """Says whether nothing of it runs any more; commands are still answered."""
+        """Returns whether nothing of it runs any more; commands are still answered."""
         ...
 
     @property
     def closed(self) -> bool:
-        """Says whether its end is final: no event but an answer to a command changes the stream.
+        """Returns whether its end is final: no event but an answer to a command changes the stream.
 
         Follows from its own events alone, not from those of tasks.
         """
         ...
 
     def has_settled(self, task_id: str) -> bool:
-        """Says of a task that is not kept whether it has settled; else it was never submitted."""
+        """Returns whether a task that is not kept has settled; else it was never submitted."""
         ...
 
     def trim(self) -> None:
@@ -136,7 +136,7 @@ class AggregateType(ABC, Generic[S]):
 
     @abstractmethod
     def admits(self, root: S, event: TaskSubmitted) -> bool:
-        """Says whether a task that is new may be submitted now: this makes the log the arbiter of tasks.
+        """Returns whether a task that is new may be submitted now: this makes the log the arbiter of tasks.
 
         A task that has settled may look new, so the root alone must tell.
         """
@@ -160,7 +160,7 @@ class AggregateType(ABC, Generic[S]):
         return ()
 
     def admits_child(self, root: S, event: ChildRequested) -> bool:
-        """Says whether a child that is new may be requested now."""
+        """Returns whether a child that is new may be requested now."""
         return False
 
     def child_changed(self, root: S, child: Child, record: Record) -> None:

@@ -147,7 +147,7 @@ def _fold_parked(stream: Stream, record: Record) -> Outcome:
 
 
 def _release(stream: Stream, parked: parking.Parked, record: Record) -> None:
-    """Has the stream folded again from the record on that parked it."""
+    """Gets the stream folded again from the record on that parked it."""
     stream.parked, stream.released = None, parking.Released(parked.offset, record.offset)
     stream.next_digest, stream.ignored_decision = parked.next_digest, parked.decision.encode()
 

@@ -234,7 +234,7 @@ def item_of(value: Any, key: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Says what a value has instead of an item that is missing."""
+    """Returns what stands for an item that is missing in a value."""
     if not isinstance(value, Mapping):
         return f"it is {_JSON_NAMES.get(type(value), type(value).__name__)}"
     names = ", ".join(f"{name:.100}" for name in list(value)[:10])

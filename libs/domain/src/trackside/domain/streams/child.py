@@ -42,7 +42,7 @@ class Child:
 
     @property
     def stopping(self) -> bool:
-        """Says whether it is to stop."""
+        """Returns whether it is to stop."""
         return self.stop_requested_at >= 0
 
     @property
@@ -52,7 +52,7 @@ class Child:
 
     @property
     def open(self) -> bool:
-        """Says whether it has not ended."""
+        """Returns whether it has not ended."""
         return self.ended_at < 0
 
 

@@ -126,7 +126,7 @@ def answered(commands: Commands, event: CommandAccepted | CommandRefused, offset
 def has_counted(
     commands: Commands, event: CommandReceived | CommandAccepted | CommandRefused, offset: int
 ) -> bool:
-    """Says whether an event about a command that was folded at an offset has counted.
+    """Returns whether an event about a command that was folded at an offset has counted.
 
     What is forgotten since is taken to have counted.
     """

@@ -81,7 +81,7 @@ def forgetting_commands(event: StreamForgotten) -> Commands:
 
 
 def is_about_commands(record: Record) -> bool:
-    """Says whether a record is an event about a command, for a reader that can't read it too."""
+    """Returns whether a record is an event about a command, for a reader that can't read it too."""
     event = record.message
     if type(event) is EncryptedRecord:
         return event.encrypted_type in _TYPES_OF_COMMANDS and record.envelope.role in DISPATCHER
@@ -89,7 +89,7 @@ def is_about_commands(record: Record) -> bool:
 
 
 def may_begin(record: Record, event: EncryptedRecord) -> bool:
-    """Says whether a record that can't be read begins a stream: one with a command does."""
+    """Returns whether a record that can't be read begins a stream: one with a command does."""
     return event.encrypted_type == CommandReceived.wire_type() and record.envelope.role in DISPATCHER
 
 

@@ -45,5 +45,5 @@ def answer_of(sender: Stream, asked_at: int, receiver: Stream | None) -> Receive
 
 
 def effect_is_read(command: ReceivedCommand, receiver: Stream | None) -> bool:
-    """Says whether what an accepted command has changed was read from the log, too."""
+    """Returns whether what an accepted command has changed was read from the log, too."""
     return receiver is not None and receiver.last_offset > command.publications[0].answered_at

@@ -73,7 +73,7 @@ def place_of(partition: int, offset: int) -> str:
 
 
 def needed_at(parked: Parked, partition: int) -> str:
-    """Says why a stream is parked: `needs a newer release: type trackside.x.v1 at 3/17`."""
+    """Returns why a stream is parked: `needs a newer release: type trackside.x.v1 at 3/17`."""
     return f"needs {parked.needs} at {place_of(partition, parked.offset)}"
 
 
@@ -109,5 +109,5 @@ def missing_key(stream_id: str, partition: int, parked: Parked) -> Problem:
 
 
 def is_place(event: RecordSkipped, parked: Parked, partition: int) -> bool:
-    """Says whether an event names the record that parked a stream."""
+    """Returns whether an event names the record that parked a stream."""
     return (event.partition, event.offset) == (partition, parked.offset) and parked.needs != ITS_KEY

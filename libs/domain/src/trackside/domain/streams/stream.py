@@ -70,27 +70,27 @@ class Stream(Generic[S]):
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 
     def is_settled(self, task_id: str) -> bool:
-        """Says whether nothing changes a task any more, for one that `tasks` does not have (any longer)."""
+        """Returns whether nothing changes a task any more, for one that `tasks` does not have."""
         return self.closed or (self.root is not None and bool(cast(Any, self.root).has_settled(task_id)))
 
     @property
     def waits(self) -> bool:
-        """Says whether nothing is decided about it: it is parked, or not all of it is read again yet."""
+        """Returns whether nothing is decided about it: it is parked, or not all of it is read again yet."""
         return self.parked is not None or self.released is not None
 
     @property
     def lacks_key(self) -> bool:
-        """Says whether it is encrypted and this reader does not have its key."""
+        """Returns whether it is encrypted and this reader does not have its key."""
         return self.parked is not None and self.parked.needs == ITS_KEY
 
     @property
     def over(self) -> bool:
-        """Says whether nothing of its aggregate runs; unless it is closed too, it may go on again."""
+        """Returns whether nothing of its aggregate runs; unless it is closed too, it may go on again."""
         return self.root is not None and bool(cast(Any, self.root).over)
 
     @property
     def unanswered(self) -> bool:
-        """Says whether a publication of a command still wants an answer."""
+        """Returns whether a publication of a command still wants an answer."""
         return any(
             not publication.answered
             for received in self.commands.values()
@@ -99,7 +99,7 @@ class Stream(Generic[S]):
 
 
 def told(stream: Stream) -> str:
-    """Says what a stream waits for: `needs a newer release: type trackside.x.v1 at 3/17`."""
+    """Returns what a stream waits for: `needs a newer release: type trackside.x.v1 at 3/17`."""
     if stream.parked is not None:
         return needed_at(stream.parked, stream.partition)
     assert stream.released is not None  # or it does not wait

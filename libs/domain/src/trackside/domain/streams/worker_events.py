@@ -48,7 +48,7 @@ def distrust_of_placement(stream: Stream, record: Record) -> str:
 
 
 def is_unplaced(stream: Stream, record: Record) -> bool:
-    """Says whether an event of an unknown type is of a worker without a placement in its stream.
+    """Returns whether an event of an unknown type is of a worker without a placement in its stream.
 
     It has no effect then, whatever it means. In a parked stream the placements that it has by then are not
     known, and no event counts.
@@ -71,7 +71,7 @@ def note_heard(stream: Stream, parked: Parked, event: Message) -> None:
 
 
 def has_another_key(stream: Stream, record: Record) -> bool:
-    """Says whether an event that only its stream's workers write is encrypted for another stream.
+    """Returns whether an event that only its stream's workers write is encrypted for another stream.
 
     Whoever lacks that key could not tell what it is, and would wait for the key.
     """

@@ -19,7 +19,7 @@ KEPT_ATTEMPTS = 20
 
 
 def wait_after(task: Task, end: AttemptEnd) -> int | None:
-    """Gives how long the next attempt of a task waits, ms; None if it gets none after such an end."""
+    """Returns how long the next attempt of a task waits, ms; None if it gets none after such an end."""
     if task.needs.service is not None:
         return service_wait_ms(task.attempts, task.task_id)
     if not allows(task.needs.retry, task.attempts, end):
@@ -28,7 +28,7 @@ def wait_after(task: Task, end: AttemptEnd) -> int | None:
 
 
 def allows(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd) -> bool:
-    """Says whether a task whose newest attempt has ended so gets another one."""
+    """Returns whether a task whose newest attempt has ended so gets another one."""
     if 0 < attempts[-1].reserved.largest_limit_bytes <= exceeded_limit(policy, attempts[-1:]):
         return False
     return _count(attempts, end) <= _rule(policy, end).times
@@ -43,7 +43,7 @@ def exceeded_limit(policy: RetryPolicy, attempts: Sequence[Attempt]) -> int:
 
 
 def interrupts_left(task: Task) -> int:
-    """Gives how often the newest attempt may still run out of memory in training without ending."""
+    """Returns how often the newest attempt may still run out of memory in training without ending."""
     if task.needs.service is not None:
         return 0
     policy, attempts = task.needs.retry, task.attempts
@@ -51,12 +51,12 @@ def interrupts_left(task: Task) -> int:
 
 
 def wait_ms(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd, task_id: str) -> int:
-    """Gives how long the next attempt waits: exponential, with a jitter that every reader draws alike."""
+    """Returns how long the next attempt waits: exponential, with a jitter that every reader draws alike."""
     return _drawn_ms(_rule(policy, end), _count(attempts, end), attempts[-1], task_id)
 
 
 def service_wait_ms(attempts: Sequence[Attempt], task_id: str) -> int:
-    """Gives how long the next attempt of a service waits: longer after each, until one has served well."""
+    """Returns how long the next attempt of a service waits: longer after each, until one has served well."""
     count = 0
     for attempt in reversed(attempts[-KEPT_ATTEMPTS:]):
         count += 1
@@ -85,7 +85,7 @@ def _backoff_s(rule: Retry, count: int) -> float:
 
 
 def _rule(policy: RetryPolicy, end: AttemptEnd) -> Retry:
-    """Gives the rule of an end; ends that no policy names are never followed by another attempt."""
+    """Returns the rule of an end; ends that no policy names are never followed by another attempt."""
     name = _NAMED.get(end)
     rule: Retry = _NEVER if name is None else getattr(policy, name)
     return rule
@@ -104,7 +104,7 @@ HEADROOM = 1.1
 
 
 def raised(reserved: Reservation, resource: Literal["host", "device"], peak_bytes: int) -> Reservation:
-    """Gives what an attempt shall have that ran out of memory: half as much again, and 10% over its peak.
+    """Returns what an attempt shall have that ran out of memory: half as much again, and 10% over its peak.
 
     The scheduler and the worker cut it to what a host or a device has: then it runs alone there.
     """

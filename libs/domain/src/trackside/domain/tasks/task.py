@@ -300,11 +300,11 @@ class Task:
 
     @property
     def asks(self) -> bool:
-        """Says whether its process waits for an answer of the log."""
+        """Returns whether its process waits for an answer of the log."""
         return self.requested > self.answered and self.state is TaskState.ACTIVE
 
     def has_placement(self, attempt: int, placement: int, incarnation: str) -> bool:
-        """Says whether this placement, of that incarnation of its worker, is the one that it has now."""
+        """Returns whether this placement, of that incarnation of its worker, is the one that it has now."""
         now, place = self.attempts[-1], self.place
         return place is not None and (now.number, now.placement, place.incarnation) == (
             attempt,
@@ -313,7 +313,7 @@ class Task:
         )
 
     def runs(self, attempt: int, placement: int, incarnation: str) -> bool:
-        """Says whether this placement is the one that it has now, and its worker has accepted it."""
+        """Returns whether this placement is the one that it has now, and its worker has accepted it."""
         return self.state is TaskState.ACTIVE and self.has_placement(attempt, placement, incarnation)
 
     @property

@@ -49,12 +49,12 @@ def ready(task: Task, event: TaskReady, record: Record) -> Outcome:
 
 
 def is_unacknowledged(task: Task) -> bool:
-    """Says whether the running placement has yet to acknowledge the newest instruction of its task."""
+    """Returns whether the running placement has yet to acknowledge the newest instruction of its task."""
     instruction = task.instruction
     waits = instruction is not None and task.acknowledged < instruction.number
     return waits and task.state is TaskState.ACTIVE
 
 
 def is_ready(task: Task) -> bool:
-    """Says whether a task is a service whose running placement has said that it is ready."""
+    """Returns whether a task is a service whose running placement has said that it is ready."""
     return task.state is TaskState.ACTIVE and task.needs.service is not None and task.attempt.ready_ms > 0

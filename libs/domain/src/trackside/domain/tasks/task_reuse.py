@@ -73,7 +73,7 @@ def _taken(task: Task, event: ParametersTaken) -> Outcome:
 
 
 def is_idle(task: Task) -> bool:
-    """Says whether a task waits for its next trial, and nobody has asked for its end."""
+    """Returns whether a task waits for its next trial, and nobody has asked for its end."""
     return task.idle and task.asks and not task.stop_reason and task.attempt.stopping is None
 
 
@@ -86,7 +86,7 @@ def release(task: Task) -> None:
 
 
 def assign_part(task: Task, part: Part, parameters: dict[str, Any]) -> None:
-    """Gives a free task its next part, such as a trial; a later attempt of it begins with that one."""
+    """Assigns a free task its next part, such as a trial; a later attempt of it begins with that one."""
     task.part, task.parameters = part, parameters
     task.answered, task.withheld, task.idle = task.requested, False, False
 
@@ -98,7 +98,7 @@ def reset_requests(task: Task) -> None:
 
 
 def is_stopping(task: Task) -> bool:
-    """Says whether the process of a task is being ended."""
+    """Returns whether the process of a task is being ended."""
     return bool(task.stop_reason) or task.attempt.stopping is not None
 
 

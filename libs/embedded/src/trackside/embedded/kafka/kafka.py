@@ -158,7 +158,7 @@ def cluster_id(folder: Path) -> str | None:
 
 
 def set_cluster_id(folder: Path, cluster: str) -> None:
-    """Gives a broker that is down another cluster id; does nothing if its storage isn't formatted.
+    """Changes the cluster id of a broker that is down; does nothing if its storage isn't formatted.
 
     One KRaft node keeps the id in this file only.
     """

@@ -62,7 +62,7 @@ def write_password(folder: Path, principal: str, password: str) -> None:
 
 
 def renew_certificate(folder: Path) -> None:
-    """Gives the broker a new certificate of the folder's authority, which it reads at its next start."""
+    """Makes the broker a new certificate of the folder's authority, which it reads at its next start."""
     authority = Certificate((folder / CA).read_bytes(), (folder / CA_KEY).read_bytes())
     made = issue(authority, BROKER, ["localhost", HOST])
     _write(folder / BROKER_PEM, made.key + made.certificate)

@@ -92,7 +92,7 @@ def _is_settled(each: ProcessStatus) -> bool:
 
 
 def _waiting(needed: list[ProcessStatus], since_s: float) -> str:
-    """Says what a start waits for, and for how long it has."""
+    """Returns what a start waits for, and for how long it has."""
     late = [each.name for each in needed if each.state not in ("ready", "ended", "waiting")]
     return f"still waiting for {', '.join(late) or 'the next process'}, {since_s:.0f} s after the begin"
 

@@ -83,7 +83,7 @@ class SupervisedProcess:
         self.failed_starts += not self.was_ready
 
     def stop_waiting(self) -> None:
-        """Has it started at once if it waits to be: what it has ended for is there again."""
+        """Gets it started at once if it waits to be: what it has ended for is there again."""
         if self.status.state == "restarting":
             self.due = self.backoff_s = 0.0
 

@@ -104,7 +104,7 @@ class SessionClient:
         self._sessions: dict[int, _Session] = {}
 
     def __getattr__(self, name: str) -> Any:
-        """Gives all else that the client has."""
+        """Returns all else that the client has."""
         return getattr(self._client, name)
 
     async def send(self, node_id: int, request: Any, **options: Any) -> Any:

@@ -45,7 +45,7 @@ async def times_of(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> dict[
 
 
 async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> None:
-    """Gives topics their settings, in place of all that were set before; returns when every broker has them.
+    """Sets the settings of topics, in place of all that were set before; returns when every broker has them.
 
     Raises TransientError.
     """

@@ -86,7 +86,7 @@ class _SetPassword(Request[_Alter]):  # type: ignore[misc]
 async def set_password(
     kafka: KafkaSettings | str, user: str, password: str, mechanism: str = "SCRAM-SHA-512"
 ) -> None:
-    """Gives a user of a broker a password, and makes the user if there is none of that name.
+    """Sets the password of a user of a broker, and makes the user if there is none of that name.
 
     A user has a password for each mechanism, SCRAM-SHA-256 or SCRAM-SHA-512. Connections that are open stay
     open. Raises DeniedError if `kafka` names a user that may not do that, and TransientError.

@@ -1,4 +1,4 @@
-"""Says which rights a service lacks: before it starts, and when one is taken away while it runs."""
+"""Reports which rights a service lacks: before it starts, and when one is taken away while it runs."""
 
 import asyncio
 from collections.abc import Collection

@@ -108,5 +108,5 @@ def _missing(envelope: Envelope) -> str:
 
 
 def _is_of_newer_release(envelope: Envelope) -> bool:
-    """Says whether a record of an unknown type is otherwise as a service of Trackside writes it."""
+    """Returns whether a record of an unknown type is otherwise as a service of Trackside writes it."""
     return envelope.role in ROLES and not _missing(envelope) and is_wire_type(envelope.type)

@@ -95,7 +95,7 @@ def _authenticated(headers: RecordHeaders) -> bytes:
 
 
 def is_encrypted(entry: Entry) -> bool:
-    """Says whether the value of an entry is encrypted, and was not decrypted."""
+    """Returns whether the value of an entry is encrypted, and was not decrypted."""
     headers = entry.headers
     return bool(headers) and headers[0][0] == PUBLIC_KEY and entry.stored is None
 

@@ -154,7 +154,7 @@ class _Serving:
             self._loaded = self._load_input()
 
     def run(self, address: str) -> None:
-        """Says that it is ready; takes instructions, and reports after each window, until it is stopped."""
+        """Reports itself ready; takes instructions, and reports after each window, until it is stopped."""
         self._say_ready(address)
         if self._first is not None:
             self._take(*self._first)

@@ -25,7 +25,7 @@ class TimedAnswer(NamedTuple):
 async def load_service(
     address: str, clients: int, inputs: Callable[[int], Any], is_over: Callable[[], bool]
 ) -> list[TimedAnswer]:
-    """Has each of `clients` send one request after another, until it is over; returns all answers.
+    """Makes each of `clients` send one request after another, until it is over; returns all answers.
 
     `inputs` gives those of the nth request. Raises aiohttp.ClientError if a connection is lost.
     """

@@ -1,4 +1,4 @@
-"""Says when a file may have changed, as far as the file system tells: a wake-up, never a fact."""
+"""Reports when a file may have changed, as far as the file system tells: a wake-up, never a fact."""
 
 import logging
 import threading

@@ -83,7 +83,7 @@ class DatasetGrowth:
         return self._observed.lines > before
 
     def _only_grew(self, stamp: DatasetStamp) -> bool:
-        """Says whether it is as if it had only been appended to."""
+        """Returns whether it is as if it had only been appended to."""
         last = self._stamp
         if last is None or last.identity != stamp.identity:
             return False

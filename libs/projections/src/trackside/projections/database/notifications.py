@@ -61,7 +61,7 @@ async def notify(
     positions: Mapping[TopicPartition, int],
     streams: Collection[str] | None,
 ) -> None:
-    """Has the listeners notified when this transaction is committed: one message, however many rows.
+    """Gets the listeners notified when this transaction is committed: one message, however many rows.
 
     `positions` are those that the transaction moves, `streams` those whose rows it changes, None for any.
     """

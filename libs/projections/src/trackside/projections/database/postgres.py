@@ -276,7 +276,7 @@ class TentativeTransaction:
     kept: bool = False
 
     def keep(self) -> None:
-        """Has it committed when its block ends."""
+        """Gets it committed when its block ends."""
         self.kept = True
 
 

@@ -118,7 +118,7 @@ class PastReader:
 
 
 def _tell(place: TopicPartition, position: int, error: Exception) -> None:
-    """Says that a snapshot is not used; the next writer makes it again."""
+    """Reports that a snapshot is not used; the next writer makes it again."""
     log.warning(
         "snapshot of the past not used, an earlier one is",
         topic=place[0],

@@ -32,7 +32,7 @@ async def keep_past(
     pace: PastPace = PastPace(),
     on_written: Callable[[Mapping[int, int]], None] = lambda due: None,
 ) -> None:
-    """Has the snapshots of a topic written as its positions move on, until it is cancelled.
+    """Gets the snapshots of a topic written as its positions move on, until it is cancelled.
 
     One process at a time writes those of all partitions that are due, and ends. `max_bytes` is the limit of
     one partition. `on_written` gets the offset of the next snapshot of each partition that was written.

@@ -62,7 +62,7 @@ class Checkpoint:
     position: int
     rows: list[tuple[str, int, int, str, bool, str]] = field(default_factory=list)
     give_back: Callable[[], None] = lambda: None
-    """Has its streams saved with the next checkpoint: to be called if this one is not written."""
+    """Gets its streams saved with the next checkpoint: to be called if this one is not written."""
 
 
 def checkpoint(partition: int, position: int, streams: Iterable[Stream]) -> Checkpoint:
@@ -91,7 +91,7 @@ class UnsavedStreams:
         self._changed_s[partition] = monotonic_s()
 
     def hurry(self, partition: int) -> None:
-        """Has a partition saved with its next rows: a snapshot has what may be kept no longer."""
+        """Gets a partition saved with its next rows: a snapshot has what may be kept no longer."""
         self._hurried.add(partition)
 
     def due(self, quiet_s: float, checkpoint_records: int) -> list[int]:

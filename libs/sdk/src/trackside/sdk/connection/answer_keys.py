@@ -23,7 +23,7 @@ DOUBTED_AGAIN_S = 1.0
 
 
 class AnswerKeys:
-    """Says why an answer is not trusted."""
+    """Returns why an answer is not trusted."""
 
     def __init__(self, connection: LogConnection, fleet_topic: str) -> None:
         self._connection, self._topic = connection, fleet_topic

@@ -42,7 +42,7 @@ class WantedArtifact:
     version: int
 
     def is_of(self, task_id: str) -> bool:
-        """Says whether its task is the one of an id, which may be named without the stream's id before it."""
+        """Returns whether its task is the one of an id, which may be given without the stream's id."""
         return task_id in (self.task, f"{self.stream}.{self.task}")
 
 

@@ -137,7 +137,7 @@ def span_of_publication(
 
 
 def no_key(stream_id: str) -> str:
-    """Says what is needed to read an encrypted stream."""
+    """Returns what is needed to read an encrypted stream."""
     return (
         f"stream {stream_id} is encrypted, and this client does not have its key: it was forgotten, or the "
         "client was opened without `keys`, or its user of Postgres may not read the schema trackside_keys"

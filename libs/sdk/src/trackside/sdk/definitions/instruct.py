@@ -34,7 +34,7 @@ async def instruct(
     timeout_s: float,
     command_id: str | None = None,
 ) -> Acknowledgement:
-    """Gives a task an instruction and returns its word on it, or on a later one that has replaced it.
+    """Returns a task an instruction and returns its word on it, or on a later one that has replaced it.
 
     Raises RefusedError, and NotOverError if the task ends before or says nothing for so long.
     """

@@ -47,7 +47,7 @@ def _within(path: str, value: object, annotation: Any) -> Iterator[KnownMapping]
 
 
 def _is_model_of(annotation: Any, value: Json) -> bool:
-    """Says whether a type is a model with a closed list of fields, which a mapping is meant to have.
+    """Returns whether a type is a model with a closed list of fields, which a mapping is meant to have.
 
     Of the models of a union it is the one whose required literal field, such as `type`, has the value given.
     """

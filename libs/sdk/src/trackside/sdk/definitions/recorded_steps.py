@@ -32,7 +32,7 @@ class TaskReference(NamedTuple):
     task: str
 
     def is_of(self, task_id: str) -> bool:
-        """Says whether an id is that of the task."""
+        """Returns whether an id is that of the task."""
         return task_id in (self.task, f"{self.stream}.{self.task}")
 
 
@@ -108,7 +108,7 @@ def put_tasks(copied: Iterable[CopiedStep], found: Mapping[str, Json | Problem])
 
 
 def has_references(value: Any) -> bool:
-    """Says whether a value would be a template in a pipeline."""
+    """Returns whether a value would be a template in a pipeline."""
     return next(references.references(references.parse(value)), None) is not None
 
 

@@ -185,7 +185,7 @@ def _inputs(kind: SpecKind, body: Json) -> dict[str, _Input]:
 
 
 def _is_artifact(given: object) -> bool:
-    """Says whether an input of a step is an artifact, and not a template of one."""
+    """Returns whether an input of a step is an artifact, and not a template of one."""
     if has_references(given):
         return False
     try:

@@ -81,7 +81,7 @@ def check_plain(value: Any, place: str) -> None:
 
 
 def _is_json(value: Any) -> bool:
-    """Says whether JSON gives a value back as it is."""
+    """Returns whether JSON gives a value back as it is."""
     kind = type(value)
     if kind is dict:
         return all(type(key) is str and _is_json(inner) for key, inner in value.items())

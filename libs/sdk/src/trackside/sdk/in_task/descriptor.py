@@ -134,7 +134,7 @@ class DescriptorChannel:
         metadata: Mapping[str, Any],
         step: int | None = None,
     ) -> None:
-        """Has the worker's process copy an artifact, and waits until it has; raises SaveError."""
+        """Makes the worker's process copy an artifact, and waits until it has; raises SaveError."""
         word = CHECKPOINT if kind == CHECKPOINT else "save"
         written = Path(os.environ.get("TRACKSIDE_WORKDIR", ".")) / f".{name}.{os.getpid()}.unsaved"
         if isinstance(source, bytes):
@@ -153,7 +153,7 @@ class DescriptorChannel:
             raise SaveError(answer.get("code", ""), answer["problem"])
 
     def fetch(self, reference: Mapping[str, Any]) -> Path:
-        """Has the worker fetch an artifact; raises FetchError."""
+        """Makes the worker fetch an artifact; raises FetchError."""
         answer = {} if self._answers is None else self._ask({"fetch": dict(reference)})
         if not answer.get("path"):
             problem = answer.get("problem", "the worker's process is not there to answer")
@@ -198,7 +198,7 @@ class DescriptorChannel:
         return FetchedCheckpoint(int(step), Path(path)) if path and step else None
 
     def resumed(self) -> None:
-        """Says that the training continues from it."""
+        """Reports that the training continues from it."""
         self._write({"resumed": True})
 
     def should_stop(self) -> bool:

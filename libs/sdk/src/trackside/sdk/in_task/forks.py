@@ -10,14 +10,14 @@ from weakref import WeakSet
 
 
 class BeginsInFork(Protocol):
-    """Has locks or a state that a forked process must not share with the one that has forked it."""
+    """Holds locks or a state that a forked process must not share with the one that has forked it."""
 
     def begin_in_fork(self) -> None:
         """Begins anew, in the process that was forked."""
 
 
 def follow_forks(each: BeginsInFork) -> None:
-    """Has `begin_in_fork` of an object called in every process that is forked while the object lives."""
+    """Gets `begin_in_fork` of an object called in every process that is forked while the object lives."""
     _followers().add(each)
 
 

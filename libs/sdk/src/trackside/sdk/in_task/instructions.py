@@ -19,7 +19,7 @@ class GivenInstruction:
     _channel: Channel = field(repr=False, compare=False)
 
     def acknowledge(self, ok: bool = True, **detail: Any) -> None:
-        """Says that it was carried out, or was not; only the first call counts.
+        """Reports that it was carried out, or was not; only the first call counts.
 
         Raises TypeError for a detail that JSON can't hold, ValueError for one of more than 64 KiB.
         """

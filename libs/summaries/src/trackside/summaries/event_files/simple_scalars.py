@@ -32,7 +32,7 @@ class SimpleScalars:
         self._pending: dict[bytes, tuple[list[int], list[bytes], list[bytes]]] = {}
 
     def learn(self, tag: str) -> None:
-        """Has later records of a tag read without a parser."""
+        """Gets later records of a tag read without a parser."""
         if tag in self._known or len(self._known) == MAX_TAGS:
             return
         self._known.add(tag)

@@ -36,7 +36,7 @@ def pack_json(description: Body, value: object) -> Packed:
 
 
 def is_inline(body: Body) -> bool:
-    """Says whether a body can be in the record: short enough, and of characters that Postgres stores."""
+    """Returns whether a body can be in the record: short enough, and of characters that Postgres stores."""
     text = _dumps(body, ascii_only=False)
     return (
         len(text) <= INLINE_BYTES

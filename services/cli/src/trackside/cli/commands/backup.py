@@ -131,7 +131,7 @@ def readable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def roomy(folder: Path) -> Iterator[None]:
-    """Says what a full disk means for a backup: the store that is full is the backup's."""
+    """Explains what a full disk means for a backup: the store that is full is the backup's."""
     try:
         yield
     except StoreFull as error:

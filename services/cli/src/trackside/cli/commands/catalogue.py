@@ -1,4 +1,4 @@
-"""Has the worker of this folder's stack read its catalogue again: `trackside up` while the stack runs."""
+"""Makes the worker of this folder's stack read its catalogue again: `trackside up` while the stack runs."""
 
 import asyncio
 import os

@@ -86,7 +86,7 @@ def _link_catalogue(folder: Path, settings: InstallationSettings) -> None:
 
 
 def _copy_secrets(secure: Path, target: Path) -> None:
-    """Gives the clone the users of the first broker, and the signing keys that the log trusts."""
+    """Copies to the clone the users of the first broker, and the signing keys that the log trusts."""
     target.mkdir(mode=0o700, exist_ok=True)  # first: what is copied is not private before it is whole
     target.chmod(0o700)
     copytree(secure, target, dirs_exist_ok=True)

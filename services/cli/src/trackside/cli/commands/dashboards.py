@@ -1,4 +1,4 @@
-"""Says where the dashboards of a stack are, or how to run what this machine has no program for."""
+"""Prints where the dashboards of a stack are, or how to run what this machine has no program for."""
 
 from trackside.cli.render import screen
 from trackside.embedded.dashboards.servers import PORTS, mount_commands

@@ -28,7 +28,7 @@ REMAINS = (
 
 
 def forget(stream_id: str, reason: str, publishing: Publishing, *, yes: bool) -> None:
-    """Has a stream forgotten once that is confirmed, and prints what remains; raises BadUsage."""
+    """Gets a stream forgotten once that is confirmed, and prints what remains; raises BadUsage."""
     if not yes:
         if not sys.stdin.isatty():
             raise BadUsage("a stream that is forgotten can't be brought back: confirm that with --yes")
@@ -44,7 +44,7 @@ def forget(stream_id: str, reason: str, publishing: Publishing, *, yes: bool) ->
 
 
 async def _forget(stream_id: str, command: Command, publishing: Publishing) -> None:
-    """Has a stream forgotten, and waits until its rows and its key are deleted; raises CommandFailed."""
+    """Gets a stream forgotten, and waits until its rows and its key are deleted; raises CommandFailed."""
     addresses = Addresses()
     async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         answer = await publish_and_print(client, command, stream_id, publishing)

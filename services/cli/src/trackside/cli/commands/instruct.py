@@ -26,7 +26,7 @@ from trackside.sdk.errors import problem_lines
 def instruct(
     stream_id: str, task_id: str, body: str, inputs: Sequence[str], publishing: Publishing, *, wait: bool
 ) -> None:
-    """Gives a task an instruction; with `wait` prints what it says of it, and fails if that isn't ok."""
+    """Sends a task an instruction; with `wait` prints what it says of it, and fails if that isn't ok."""
     check_id(stream_id)
     task_id = whole_task_id(stream_id, task_id)
     instruction = read_body(body)

@@ -42,7 +42,7 @@ class Publishing:
 
 @contextmanager
 def repeatable(command_id: str) -> Iterator[None]:
-    """Says how a command is published again whose outcome is not known: it may be in the log or not."""
+    """Explains how a command is published again whose outcome is not known: it may be in the log or not."""
     try:
         yield
     except (UnreachableError, UnansweredError) as error:

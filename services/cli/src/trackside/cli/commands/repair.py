@@ -67,7 +67,7 @@ def show(at: RecordPlace, *, as_json: bool) -> None:
 
 
 def skip(at: RecordPlace, reason: str, publishing: Publishing) -> None:
-    """Has a record skipped that has parked its stream; raises BadUsage if it can't be."""
+    """Gets a record skipped that has parked its stream; raises BadUsage if it can't be."""
     record = decode(run(_read(at)), lambda _entry, _error: None)
     where = place_of(at.partition, at.offset)
     if record is None:

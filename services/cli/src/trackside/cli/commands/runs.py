@@ -24,7 +24,7 @@ from trackside.contracts.envelope.message import Command
 
 
 def with_parameters(pairs: Sequence[str], command: Command) -> Command:
-    """Gives parameters, each NAME=VALUE, to a run that is started.
+    """Returns parameters, each NAME=VALUE, to a run that is started.
 
     A value is JSON, else text; that of a parameter of type string is always text. Raises BadUsage.
     """

@@ -153,7 +153,7 @@ def _show(
 
 
 def _show_ends(processes: list[dict[str, Any]]) -> None:
-    """Says when and how processes ended that were started again."""
+    """Prints when and how processes ended that were started again."""
     for row in processes:
         if row["restarts"] and row["last_end"]:
             at = datetime.fromtimestamp(row["last_end_ms"] / 1000, UTC).isoformat(" ", "seconds")

@@ -23,7 +23,7 @@ CommandIdOption = Annotated[
 
 
 def publishes(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of publishing, after its own: its first parameter is made of them."""
+    """Returns a command the options of publishing, after its own: its first parameter is made of them."""
     own = list(inspect.signature(command).parameters.values())[1:]
     shared = inspect.signature(_publishing).parameters
     parameters = [*own, *shared.values()]

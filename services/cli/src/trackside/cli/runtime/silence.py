@@ -15,12 +15,12 @@ _watching: dict[str, "asyncio.Task[None]"] = {}
 
 
 def watch_kafka(kafka: "KafkaSettings") -> None:
-    """Says on standard error if Kafka has not answered after a second, while a command waits for it."""
+    """Writes on standard error if Kafka has not answered after a second, while a command waits for it."""
     _watch("kafka", lambda: _ask_kafka(kafka))
 
 
 def watch_postgres(dsn: str) -> None:
-    """Says on standard error if Postgres has not let us in after a second, likewise."""
+    """Writes on standard error if Postgres has not let us in after a second, likewise."""
     _watch("postgres", lambda: _ask_postgres(dsn))
 
 

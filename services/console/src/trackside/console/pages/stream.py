@@ -42,7 +42,7 @@ async def found_stream(request: PageRequest) -> tuple[View[Any], ViewRow]:
 
 
 def _forgotten(row: ViewRow) -> str:
-    """Says all that is known of a stream that was forgotten."""
+    """Returns all that is known of a stream that was forgotten."""
     when = row["forgotten_at"].strftime("%Y-%m-%d %H:%M UTC")
     ended = f"{row['kind'] or 'stream'} {row['status']}, {row['ended']} {row['unit']} ended".replace(
         "  ", " "

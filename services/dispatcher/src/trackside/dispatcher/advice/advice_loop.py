@@ -254,7 +254,7 @@ class AdviceLoop:
         self._propose(search.search_id, _proposal(stream, number, events, seen))
 
     async def _draw_ahead(self, stream: Stream, search: Search, advised: _AdvisedSearch) -> None:
-        """Has the next trial drawn, to be suggested once its slot opens; if it has opened, suggests it."""
+        """Gets the next trial drawn, to be suggested once its slot opens; if it has opened, suggests it."""
         number, key = len(search.trials), drawn_for(search)
         began, began_ns = monotonic_s(), context.now_ns()
         history = advised.history.before(search, number)

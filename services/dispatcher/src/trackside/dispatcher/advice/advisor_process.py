@@ -245,7 +245,7 @@ class AdvisorProcess:
 
 
 async def close_search(process: AdvisorProcess, search: str, sent: MutableMapping[str, Any]) -> None:
-    """Has the advisor drop a search after all earlier requests, and removes it from `sent`."""
+    """Makes the advisor drop a search after all earlier requests, and removes it from `sent`."""
 
     def ops(_generation: int) -> Iterator[AdvisorOp]:
         sent.pop(search, None)

@@ -52,7 +52,7 @@ class _AssessedSearch:
 
 
 class AssessmentLoop:
-    """Has every row of a search's past assessed that was not yet assessed, also after a restart.
+    """Gets every row of a search's past assessed that was not yet assessed, also after a restart.
 
     A trial ends only when all of its reports are assessed: one that is to be stopped at a report has ended
     there, whether the stop or the task's own end came first. So equal reports lead to equal ends.
@@ -76,7 +76,7 @@ class AssessmentLoop:
         self._searches: dict[str, _AssessedSearch] = {}
 
     def update(self, stream: Stream) -> None:
-        """Has the new rows of a search's past assessed, unless a request about it is open."""
+        """Gets the new rows of a search's past assessed, unless a request about it is open."""
         search = search_of(stream)
         if search is None or search.spec.assessor is None or advice.assessor_is_given_up(search):
             return
@@ -89,7 +89,7 @@ class AssessmentLoop:
         self._propose_ends(stream, search, assessed)
 
     def reconsider(self, search_id: str) -> None:
-        """Has a search assessed again: a proposal for it may have been lost."""
+        """Gets a search assessed again: a proposal for it may have been lost."""
         assessed = self._searches.get(search_id)
         if assessed is not None:
             assessed.proposed.clear()

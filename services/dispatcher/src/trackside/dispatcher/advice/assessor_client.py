@@ -66,5 +66,5 @@ class AssessorClient:
         return AssessmentResult([(trial, row) for trial, row in answer["hopeless"]], answer["failed"])
 
     async def forget(self, search_id: str) -> None:
-        """Has the assessor process drop a search that is over."""
+        """Makes the assessor process drop a search that is over."""
         await close_search(self.process, search_id, self._sent)

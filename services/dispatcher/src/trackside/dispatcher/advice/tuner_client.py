@@ -98,5 +98,5 @@ class TunerClient:
         return result
 
     async def forget(self, search_id: str) -> None:
-        """Has the tuner process drop a search that is over."""
+        """Makes the tuner process drop a search that is over."""
         await close_search(self.process, search_id, self._sent)

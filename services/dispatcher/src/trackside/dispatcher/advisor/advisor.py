@@ -116,7 +116,7 @@ def _pairs(intermediates: Iterable[tuple[int, float]] | None) -> list[tuple[int,
 
 
 def _die_with(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends; exits if the parent has ended already."""
+    """Makes the kernel kill this process when its parent ends; exits if the parent has ended already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:

@@ -54,7 +54,7 @@ def fork_job(job: IncrementalJob, changes: Mapping[str, Any], new_id: str) -> Jo
 
 
 def _is_changed(field: str, changes: Mapping[str, Any]) -> bool:
-    """Says whether a field is changed, or one within it, or one that it is within."""
+    """Returns whether a field is changed, or one within it, or one that it is within."""
     return any(f"{name}.".startswith(f"{field}.") or field.startswith(f"{name}.") for name in changes)
 
 

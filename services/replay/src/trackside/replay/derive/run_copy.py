@@ -159,7 +159,7 @@ def _to_take(run: Run, pipeline: PipelineSpec, changed: set[str]) -> list[str]:
 
 
 def _is_kept(step: RunStep, spec: StepSpec, is_used: bool) -> bool:
-    """Says whether the state has what later steps refer to: of many items it is kept only if it is used."""
+    """Returns whether the state has what later steps refer to: of many items it is kept only if used."""
     if step.state not in SUCCESSES:
         return True
     return not is_used or step.keeps_outputs if spec.each is not None else bool(step.outputs)

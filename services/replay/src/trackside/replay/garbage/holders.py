@@ -102,13 +102,13 @@ class Holders:
         return sorted(name for name, stream in self.streams.by_id.items() if stream.lacks_key)
 
     def hold(self, holder: str, value: bytes) -> None:
-        """Has a stream, or whoever else has a record, need all that is in it."""
+        """Makes a stream, or whoever else has a record, need all that is in it."""
         if digests := digests_in(value):
             self._of(holder).needed |= digests
             self._note_folders(value, self.folders)
 
     def hold_imported(self, stream: str, value: bytes) -> None:
-        """Has an imported stream need all that is in a record; it may have come without its artifacts."""
+        """Makes an imported stream need all that is in a record; it may have come without its artifacts."""
         if digests := digests_in(value):
             self._of(f"imported/{stream}").needed |= digests
             self._note_folders(value, self.imported_folders)

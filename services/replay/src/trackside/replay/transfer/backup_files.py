@@ -202,7 +202,7 @@ def partial_run(folder: Path) -> Iterator[RunWriter]:
 
 
 def keep_run(folder: Path, number: int, records: int, until_ms: int) -> BackupRun | None:
-    """Gives the file of a run its name, or removes it if it has no records.
+    """Returns the file of a run its name, or removes it if it has no records.
 
     The run is a part of the backup once the manifest names it.
     """

@@ -270,7 +270,7 @@ def _without_name(value: Any, stream_id: str) -> Any:
 
 
 def _is_id(name: str) -> bool:
-    """Says whether a field has an id, such as that of a stream."""
+    """Returns whether a field has an id, such as that of a stream."""
     return name.endswith("_id") or name == "stream"
 
 

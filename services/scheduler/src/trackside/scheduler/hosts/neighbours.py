@@ -8,7 +8,7 @@ from trackside.scheduler.hosts.occupancy import HostState
 
 
 def link_neighbours(hosts: Iterable[HostState]) -> None:
-    """Has workers share bookings of GPUs with the same uuid, and of the memory of the same pool.
+    """Makes workers share bookings of GPUs with the same uuid, and of the memory of the same pool.
 
     A worker that is gone and has no task is left out.
     """
@@ -44,7 +44,7 @@ def _unlink(host: HostState) -> None:
 
 
 def _share(sharing: list[tuple[HostState, DeviceState]]) -> None:
-    """Gives a GPU that several workers have the bookings of all of them."""
+    """Books on a GPU that several workers have what each of them has booked there."""
     bookings = {task_id: each for _, device in sharing for task_id, each in device.bookings.items()}
     for host, device in sharing:
         twins = [(other, twin) for other, twin in sharing if other is not host]

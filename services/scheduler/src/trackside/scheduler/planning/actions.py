@@ -33,7 +33,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class MarkUnschedulable:
-    """Reports that no present worker can ever run a task."""
+    """A task that no present worker can ever run."""
 
     task: Task
     message: str

@@ -184,7 +184,7 @@ class ClusterState:
         return scheduling_class.demand
 
     def fleet_changed(self) -> None:
-        """Has every class scan every host again, and checks again which are unschedulable."""
+        """Makes every class scan every host again, and checks again which are unschedulable."""
         hosts = self.hosts.feasibility_hosts(self.now_ms)
         for task_queue in (self.waiting, self.placed_behind):
             for scheduling_class in task_queue.classes.values():
@@ -192,7 +192,7 @@ class ClusterState:
                 scheduling_class.scan_all, scheduling_class.demand = True, None
 
     def report_again(self) -> None:
-        """Has the reason of each unschedulable class reported again where the log does not have it."""
+        """Gets the reason of each unschedulable class reported again where the log does not have it."""
         for scheduling_class in self.waiting.classes.values():
             scheduling_class.unreported = True
 

@@ -89,7 +89,7 @@ class Planner:
             del self._recall_nominations[task_id]
 
     def _watch_starvation(self, scheduling_class: SchedulingClass, now_ms: int) -> None:
-        """Has a class that was overtaken for too long scan all hosts, or sets the timer for that."""
+        """Makes a class that was overtaken for too long scan all hosts, or sets the timer for that."""
         if not scheduling_class.overtaken_since_ms or scheduling_class.reserved_worker_id:
             return
         due_ms = scheduling_class.overtaken_since_ms + self._cluster.policy.hold_after_ms

@@ -174,12 +174,12 @@ class TaskQueue:
             }
 
     def share_changed(self, queue: str, stream: str) -> None:
-        """Has the groups of a stream ordered again after the number of its running tasks changed."""
+        """Gets the groups of a stream ordered again after the number of its running tasks changed."""
         for group in self._groups_by_share.get((queue, stream), {}).values():
             _mark_stale(group)
 
     def reorder(self, now_ms: int) -> None:
-        """Has all groups ordered again: effective priorities rise with time."""
+        """Gets all groups ordered again: effective priorities rise with time."""
         self.now_ms = now_ms
         for scheduling_class in self.classes.values():
             for group in scheduling_class.groups.values():

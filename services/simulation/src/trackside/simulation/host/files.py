@@ -28,7 +28,7 @@ class GrowingFile:
         return {"lines": lines, "size": size, "sha256": sha256(self._content[:size]).hexdigest()}
 
     def begins_with(self, size: int, digest: str) -> bool:
-        """Says whether its first so many bytes have a digest."""
+        """Returns whether its first so many bytes have a digest."""
         return sha256(self._content[:size]).hexdigest() == digest
 
 
@@ -56,5 +56,5 @@ class SimulatedFiles:
         self.written[url] = (max(time_ms, self.written.get(url, (0, ""))[0]) + 1, "")
 
     def was_loaded(self, task_id: str, digest: str) -> bool:
-        """Says whether a placement of a task has had a model in use."""
+        """Returns whether a placement of a task has had a model in use."""
         return any(key[0] == task_id and digest in had for key, had in self.loaded.items())

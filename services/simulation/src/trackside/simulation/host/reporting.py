@@ -84,7 +84,7 @@ class SimulatedReporter:
             self.value(placement, "FINAL", first + len(placement.values), placement.final)
 
     def saved(self, placement: SimulatedPlacement, artifact: SpooledArtifact) -> None:
-        """Says that the store has an artifact."""
+        """Reports that the store has an artifact."""
         self.event(
             placement,
             ArtifactSaved(

@@ -121,7 +121,7 @@ class SimulatedPlacement:
 
     @property
     def fails(self) -> bool:
-        """Says whether its attempt is to fail: one of the first so many, as its task's parameters say."""
+        """Returns whether its attempt is to fail: one of the first so many, as its task's parameters say."""
         failing: int = self.parameters.get("failing_attempts", 0)
         return self.key[1] <= failing
 
@@ -175,11 +175,11 @@ class SharedGpus:
     violations: list[str] = field(default_factory=list)
 
     def is_taken(self, uuids: Collection[str], worker_id: str) -> bool:
-        """Says whether another worker has one of these GPUs."""
+        """Returns whether another worker has one of these GPUs."""
         return any(self.users.get(uuid, worker_id) != worker_id for uuid in uuids)
 
     def take(self, uuids: Collection[str], worker_id: str) -> None:
-        """Gives GPUs to a worker."""
+        """Assigns GPUs to a worker."""
         for uuid in uuids:
             other = self.users.setdefault(uuid, worker_id)
             if other != worker_id:

@@ -243,7 +243,7 @@ class RoundsScenario(StreamScenario):
         return UpdateIncrementalJob.model_validate({"job": changed})
 
     def _is_done(self, job: IncrementalJob, streams: Streams) -> bool:
-        """Says whether all samples have come, and nothing is left to be done with them."""
+        """Returns whether all samples have come, and nothing is left to be done with them."""
         dataset = dataset_of(streams.by_id[DATASET])
         if job.status is not JobStatus.ACTIVE or dataset is None or dataset.end.lines < self._samples:
             return False
@@ -251,7 +251,7 @@ class RoundsScenario(StreamScenario):
         return idle and job.pool.end == self._samples and job.pool.training < self._batch
 
     def _rests(self, job: IncrementalJob, stream: Stream) -> bool:
-        """Says whether each target has the model that is live, or has not had it for too long."""
+        """Returns whether each target has the model that is live, or has not had it for too long."""
         self._targets = list(self._other_targets(job, stream))
         if not self._targets:
             return True
@@ -278,7 +278,7 @@ class RoundsScenario(StreamScenario):
                 yield f"{target} serves another model than {live}"
 
     def is_over(self, streams: Streams) -> bool:
-        """Says whether job and dataset are deleted, and nothing of them runs."""
+        """Returns whether job and dataset are deleted, and nothing of them runs."""
         dataset = None if DATASET not in streams.by_id else dataset_of(streams.by_id[DATASET])
         job = None if STREAM not in streams.by_id else job_of(streams.by_id[STREAM])
         deleted = dataset is not None and dataset.status is DatasetStatus.DELETED and dataset.over

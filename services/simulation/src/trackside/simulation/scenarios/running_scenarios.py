@@ -150,7 +150,7 @@ class ServicesScenario(BatchScenario):
 
 
 def _has_acknowledged(task: Task) -> bool:
-    """Says whether a service runs, and has acted on an instruction, and on the newest one."""
+    """Returns whether a service runs, and has acted on an instruction, and on the newest one."""
     given = task.instruction
     return task.state is TaskState.ACTIVE and given is not None and task.acknowledged == given.number
 

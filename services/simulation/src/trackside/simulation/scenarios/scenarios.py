@@ -71,7 +71,7 @@ class StreamScenario(ABC):
         return None
 
     def is_over(self, streams: Streams) -> bool:
-        """Says whether a stream is over that no event ends, as streams are now."""
+        """Returns whether a stream is over that no event ends, as streams are now."""
         return False
 
     def take(self, record: Record, stream: Stream) -> None:  # noqa: B027 - it may look at the end alone

@@ -60,7 +60,7 @@ def _taken(placement: SimulatedPlacement) -> list[ParametersTaken]:
 
 
 def _waits(placement: SimulatedPlacement) -> bool:
-    """Says whether a task has asked and has no answer yet."""
+    """Returns whether a task has asked and has no answer yet."""
     return bool(placement.said) and isinstance(placement.said[-1][0], ParametersRequested)
 
 

@@ -286,7 +286,7 @@ class InstructedTask(CoroutineTask):
             self._reporter.event(placement, self._answer, cause=cause)
 
     def _ready(self, detail: Json) -> None:
-        """Says that it is ready, and something of itself."""
+        """Reports that it is ready, and something of itself."""
         self._ready_number += 1
         placement, number = self.placement, self._ready_number
         said = TaskReady(**placement.token, incarnation=placement.incarnation, number=number, detail=detail)

@@ -99,7 +99,7 @@ class DirectoryScanner:
         self._thread.shutdown(cancel_futures=True)
 
     def read_again(self, job_id: str) -> str | None:
-        """Has each file of a job read at its next scan as if it was the first one; returns its path."""
+        """Gets each file of a job read at its next scan as if it was the first one; returns its path."""
         job = self._job(job_id)
         if job is None:
             return None
@@ -203,7 +203,7 @@ class DirectoryScanner:
         return min((due for due in dues if due is not None), default=None)
 
     async def _announce(self, place: _Place, found: Sequence[FoundFile]) -> bool:
-        """Has the job and all of its files in the log before anything of them, which numbers the files.
+        """Writes the job and all of its files to the log before anything of them, which numbers the files.
 
         Returns whether the log has the job.
         """
@@ -340,7 +340,7 @@ class DirectoryScanner:
         return found, True
 
     async def _quarantine(self, place: _Place, name: str, end: int, code: str) -> int:
-        """Has in the log why a file can't be read on and until when; returns that time.
+        """Writes to the log why a file can't be read on and until when; returns that time.
 
         Once the pause no longer grows, the log has it already, unless something else is wrong now.
         """

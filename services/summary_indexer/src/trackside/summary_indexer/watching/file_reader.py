@@ -200,7 +200,7 @@ class ComparedFile(NamedTuple):
 
 
 def compare_files(base: str, files: Sequence[ComparedFile]) -> list[bool]:
-    """Returns of each file whether it is still the one that was read; one that can't be opened is not."""
+    """Returns for each file whether it is still the one that was read; one that can't be opened is not."""
     return [_is_same(base, file) for file in files]
 
 

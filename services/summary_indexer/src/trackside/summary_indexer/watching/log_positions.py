@@ -194,7 +194,7 @@ class SummaryStreams:
         yield from list(self._jobs[base].values())
 
     async def register(self, job_id: str, base: str, path: str) -> str:
-        """Has a job in the log; returns why it was refused, else an empty text.
+        """Writes a job to the log; returns why it was refused, else an empty text.
 
         A dispatcher answers. While none does, the command is published again: its id is always the same, so
         it has an effect once.

@@ -119,7 +119,7 @@ class DirectoryWatcher:
                 self._ask(path)
 
     def _report_unreadable(self, found: UnreadableDirectory) -> None:
-        """Says of a directory that it can't be read, once while that is so."""
+        """Reports that a directory can't be read, once while that is so."""
         report = self._scanner.report
         if report.problems.get((found.path, "")) != found.problem:
             report.note(found.path, "", found.problem)

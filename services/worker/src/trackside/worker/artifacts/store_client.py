@@ -75,7 +75,7 @@ class StoreProcess:
         return self._process.pid if self._writer is not None and self._process is not None else None
 
     async def request(self, operation: str, arguments: Json, report: ReportBytes = ignore_bytes) -> Json:
-        """Has an operation carried out; returns its result. Raises StoreError."""
+        """Gets an operation carried out; returns its result. Raises StoreError."""
         writer = await self._connected()
         self._next += 1
         number = self._next

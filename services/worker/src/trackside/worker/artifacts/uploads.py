@@ -126,7 +126,7 @@ class Uploads:
             await self._empty.wait()
 
     def _give_up(self) -> None:
-        """Gives up what is left, with the last problem of the store."""
+        """Leaves what is left, with the last problem of the store."""
         problem = self._last_problem or StoreError(UNREACHABLE, "the store did not answer in time")
         for ready in self._waiting:
             self._fail(ready, problem)

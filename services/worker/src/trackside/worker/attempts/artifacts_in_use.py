@@ -123,6 +123,6 @@ def _key_of(reference: ArtifactReference) -> _Key:
 
 
 def _wrong(error: ValidationError) -> str:
-    """Says what is wrong with a reference, without repeating what it has."""
+    """Returns what is wrong with a reference, without repeating what it has."""
     fields = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
     return f"expected the reference of an artifact, with uri, sha256 and size_bytes: {fields}"

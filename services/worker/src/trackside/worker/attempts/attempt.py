@@ -293,7 +293,7 @@ class AttemptRun:
         return code
 
     async def _give_task(self, process: TaskProcess, locks: list[int], has_devices: bool) -> None:
-        """Gives a process the task, and the locks."""
+        """Sends a process the task, and the locks."""
         await self._context.cgroups.enter(process.pid, process.exited, self._listener.memory_cap())
         if self._requested_end is not None:  # stopped while it was forked: no code of the task has run
             process.kill(signal.SIGKILL)

@@ -17,7 +17,7 @@ from trackside.worker.reporting.reporter import Reporter
 
 
 class CheckpointExchange:
-    """Gives a task its last checkpoint, and asks it for one before it is stopped.
+    """Sends a task its last checkpoint, and asks it for one before it is stopped.
 
     `write` sends octets to its process, `stop` tells it to end. Without a store there are no checkpoints.
     """

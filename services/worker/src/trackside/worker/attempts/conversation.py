@@ -20,7 +20,7 @@ ServiceMessage = ServiceReady | ServiceAlive | InstructionAnswer
 
 
 class Conversation:
-    """Gives a task its newest instruction, and reports what it answers; repeated ones change nothing.
+    """Sends a task its newest instruction, and reports what it answers; repeated ones change nothing.
 
     A service that is ready and gives no sign of life for `unresponsive_s` has `hung`, which is called once.
     """
@@ -51,7 +51,7 @@ class Conversation:
         self._tell()
 
     def give(self, instruction: Instruction, cause: str) -> None:
-        """Gives an instruction, or repeats the answer to it; `cause` is that of its command."""
+        """Sends an instruction, or repeats the answer to it; `cause` is that of its command."""
         newest = 0 if self._newest is None else self._newest.number
         if instruction.number > newest:
             self._newest, self._cause = instruction, cause

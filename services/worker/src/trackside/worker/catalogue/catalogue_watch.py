@@ -62,7 +62,7 @@ class CatalogueWatch:
         self._requested = asyncio.Event()
 
     async def run(self, use: Callable[[CatalogueChange], None]) -> None:
-        """Gives `use` each change until it is cancelled; SIGHUP reads the file at once."""
+        """Calls `use` with each change until it is cancelled; SIGHUP reads the file at once."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._requested.set)
         try:

@@ -158,7 +158,7 @@ class _Forkserver:
         self._held.worker_gone()
 
     def _accept(self) -> None:
-        """Gives a new worker what has outlived the last one."""
+        """Sends a new worker what has outlived the last one."""
         assert self._listener is not None
         control, _ = self._listener.accept()
         offers = self._held.offers()

@@ -123,7 +123,7 @@ def run(
 
 
 def _connect(channel: WorkerChannel, control: ControlChannel, assignment: Assignment) -> None:
-    """Has the channel take its answers from the control channel."""
+    """Makes the channel take its answers from the control channel."""
     channel.answer = partial(_answer, control)
     channel.take_instruction = control.instruction
     channel.unresponsive_s = assignment.unresponsive_s

@@ -115,7 +115,7 @@ class Neighbourhood:
             self._note(str(error))
 
     def close(self) -> None:
-        """Says that this worker has nothing any more."""
+        """Reports that this worker has nothing any more."""
         if self._own is not None:
             with contextlib.suppress(OSError):
                 (self._folder.path / self._name).unlink()

@@ -181,13 +181,13 @@ class PlacementController:
             self._return(entry, reporter)
 
     def give_back(self, device_id: str | None = None) -> None:
-        """Gives back the placements that have not begun, on one device or on all."""
+        """Hands back the placements that have not begun, on one device or on all."""
         for placement in list(self.active.values()):
             if not placement.begun and (device_id is None or device_id in placement.entry.device_ids):
                 placement.decide(GiveBack())
 
     async def end_all(self, grace_s: float) -> None:
-        """Gives back or ends all placements, and waits until all processes are gone."""
+        """Hands back or ends all placements, and waits until all processes are gone."""
         self.give_back()
         for placement in list(self.active.values()):
             placement.leave(grace_s)

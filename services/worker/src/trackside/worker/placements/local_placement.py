@@ -134,7 +134,7 @@ class LocalPlacement:
             self.decision.set_result(decision)
 
     def recall(self, cause: str) -> None:
-        """Gives it back, unless it has begun; `cause` is that of the command."""
+        """Hands it back, unless it has begun; `cause` is that of the command."""
         if not self.begun:
             self.reporter.cause = cause or self.reporter.cause
             self.decide(GiveBack())

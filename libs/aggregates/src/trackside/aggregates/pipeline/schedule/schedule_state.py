@@ -47,14 +47,14 @@ class Schedule:
     """Why it is paused; empty while it is not."""
 
     def is_new(self, key: str) -> bool:
-        """Says whether a key is not what was seen; where keys are offsets, whether it is a later one."""
+        """Returns whether a key is not what was seen; where keys are offsets, whether it is a later one."""
         if self.spec.on is None or self.spec.on.watch is None:
             return key != self.seen
         return _offset(key) > _offset(self.seen or "")
 
     @property
     def needs_time(self) -> bool:
-        """Says whether the log lacks its next time."""
+        """Returns whether the log lacks its next time."""
         return self.status is ScheduleStatus.ACTIVE and self.due_ms is None and self.spec.cron is not None
 
 

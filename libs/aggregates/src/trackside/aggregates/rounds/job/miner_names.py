@@ -35,7 +35,7 @@ def misspelt(name: str) -> str | None:
 
 
 def is_number(value: object) -> bool:
-    """Says whether a miner takes a value as a number: a finite one, or the text of one, as Sedna has it."""
+    """Returns whether a miner takes a value as a number: a finite one, or its text, as Sedna has it."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     try:

@@ -7,7 +7,7 @@ from trackside.contracts.tasks.artifacts import MAX_MODEL_VERSIONS
 
 
 def has_number(numbers: str, number: int) -> bool:
-    """Says whether a number is in a set; the empty text is the empty set."""
+    """Returns whether a number is in a set; the empty text is the empty set."""
     digit, bit = divmod(number, 4)
     return 0 <= digit < len(numbers) and bool(int(numbers[-1 - digit], 16) >> bit & 1)
 

@@ -110,7 +110,7 @@ def _ended(
 
 
 def admits(job: IncrementalJob, event: TaskSubmitted) -> bool:
-    """Says whether a task is the next one that removes the folder of a job that was deleted."""
+    """Returns whether a task is the next one that removes the folder of a job that was deleted."""
     removal = _going(job)
     if removal is None or job.open_tasks or removal.tasks >= job.spec.deploy.tries:
         return False

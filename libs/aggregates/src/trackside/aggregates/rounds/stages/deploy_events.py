@@ -183,7 +183,7 @@ def update_timed_out(job: IncrementalJob, event: ModelUpdateTimedOut, record: Re
 
 
 def _give_up(job: IncrementalJob, update: ModelUpdate) -> None:
-    """Gives up an update of a round; others last until each target has what is to be live."""
+    """Ends an update of a round; others last until each target has what is to be live."""
     if update.cause == "round":
         job.failed_update = job.live
         update.failed = True
@@ -220,7 +220,7 @@ def rolled_back(job: IncrementalJob, event: ModelRolledBack, record: Record) -> 
 
 
 def was_live(job: IncrementalJob, model: RoundModel) -> bool:
-    """Says whether a model has been live in a job."""
+    """Returns whether a model has been live in a job."""
     if model in (job.initial, job.live):
         return True
     return has_number(job.was_live.get(model.model, ""), model.version)

@@ -67,7 +67,7 @@ def earliest_ms(job: IncrementalJob) -> int:
 
 
 def waits(job: IncrementalJob) -> bool:
-    """Says whether the stage that a job is in waits for its trigger."""
+    """Returns whether the stage that a job is in waits for its trigger."""
     if job.status is not JobStatus.ACTIVE or job.stage_state is not StageState.WAITING:
         return False
     return job.stage != "deploy" or (job.round is not None and job.round.decided is None)

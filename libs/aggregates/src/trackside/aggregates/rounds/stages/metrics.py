@@ -55,7 +55,7 @@ def name_of(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Says whether a text is the name of a metric alone, without a reducer or an item."""
+    """Returns whether a text is the name of a metric alone, without a reducer or an item."""
     return name_of(text) == text.strip()
 
 

@@ -55,7 +55,7 @@ def trigger_evaluated(job: IncrementalJob, event: TriggerEvaluated, record: Reco
 
 
 def has_samples(job: IncrementalJob) -> bool:
-    """Says whether the stage that a job is in has something to train or to evaluate with."""
+    """Returns whether the stage that a job is in has something to train or to evaluate with."""
     if job.stage == "train":
         return job.pool.training > 0
     return job.round is not None and bool(job.round.evaluation or job.pool.versions or job.pool.newest)

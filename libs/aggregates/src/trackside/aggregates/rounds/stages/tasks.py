@@ -40,7 +40,7 @@ _STARTS = frozenset({TaskAccepted, AttemptAdopted})
 
 
 def admits(job: IncrementalJob, event: TaskSubmitted) -> bool:
-    """Says whether a task is the next one for its purpose, and that is wanted now."""
+    """Returns whether a task is the next one for its purpose, and that is wanted now."""
     part = event.part
     if part is None:
         return False
@@ -87,7 +87,7 @@ def _admits_update(job: IncrementalJob, event: TaskSubmitted, part: Part) -> boo
 
 
 def admits_child(job: IncrementalJob, event: ChildRequested) -> bool:
-    """Says whether a child is the stage that is to run now."""
+    """Returns whether a child is the stage that is to run now."""
     round_ = job.round
     if round_ is None or job.status is JobStatus.DELETED or job.stage_state is not StageState.READY:
         return False

@@ -60,7 +60,7 @@ class Known:
 
 
 def holds(trigger: Trigger | None, known: Known, now_ms: int, commanded: bool = False) -> bool:
-    """Says whether a trigger holds at a time; without one there is nothing to wait for.
+    """Returns whether a trigger holds at a time; without one there is nothing to wait for.
 
     `commanded`: a person asks for it now, for which no time and no other command is waited, but conditions
     on numbers still count.
@@ -84,7 +84,7 @@ def holds(trigger: Trigger | None, known: Known, now_ms: int, commanded: bool = 
 
 
 def waits_for_command(trigger: Trigger | None, known: Known | None = None, now_ms: int = 0) -> bool:
-    """Says whether a trigger never holds without a command, whatever numbers and times come.
+    """Returns whether a trigger never holds without a command, whatever numbers and times come.
 
     With what is known at a time: whether, by these numbers, it only holds later with a command.
     """
@@ -115,12 +115,12 @@ def _with_commands(trigger: Trigger) -> Trigger:
 
 
 def can_hold_later(trigger: Trigger | None, known: Known, now_ms: int) -> bool:
-    """Says whether a trigger holds now or at a later time if its numbers stay as they are."""
+    """Returns whether a trigger holds now or at a later time if its numbers stay as they are."""
     return next_change(trigger, known, now_ms, before=False) is not None
 
 
 def compare(condition: MetricCondition, seen: SeenMetric) -> bool:
-    """Says whether a condition holds for a number; none holds for a missing one."""
+    """Returns whether a condition holds for a number; none holds for a missing one."""
     value, threshold = seen.value, condition.threshold
     if not isinstance(value, float):
         return False
@@ -256,7 +256,7 @@ def _cron_due_ms(trigger: CronTimes, known: Known) -> int | None:
 
 
 def _is_within(window: DailyWindow, now_ms: int) -> bool:
-    """Says whether a wall clock is within a window: by its minutes, as Sedna compares texts."""
+    """Returns whether a wall clock is within a window: by its minutes, as Sedna compares texts."""
     begin, end = _minutes(window.start), _minutes(window.end)
     zone = find_zone(window.timezone)
     if zone is None:

@@ -75,7 +75,7 @@ class Room:
 
     @property
     def is_full(self) -> bool:
-        """Says whether the decision has as much as it may."""
+        """Returns whether the decision has as much as it may."""
         return self.events <= 0 or self.bytes <= 0
 
     def renew(self) -> None:

@@ -161,7 +161,7 @@ def _checked(young: list[tuple[Run, CacheEntry]], check: ArtifactCheck) -> tuple
 
 
 def is_expired(run: Run, name: str, entry: CacheEntry) -> bool:
-    """Says whether an entry is too old for a step: when that was ready, by the clock of the log."""
+    """Returns whether an entry is too old for a step: when that was ready, by the clock of the log."""
     rule = run.spec_of(name).cache
     if rule is None or rule.max_age_s is None:
         return False

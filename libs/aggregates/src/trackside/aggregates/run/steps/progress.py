@@ -117,7 +117,7 @@ def wait_after(run: Run, name: str, wait: StepWait, parent: str, state: StepStat
 
 
 def admits(run: Run, event: TaskSubmitted) -> bool:
-    """Says whether a task is the next item of its step, and may begin now."""
+    """Returns whether a task is the next item of its step, and may begin now."""
     part = event.part
     if part is None or part.name not in run.steps:
         return False
@@ -131,7 +131,7 @@ def admits(run: Run, event: TaskSubmitted) -> bool:
 
 
 def _admits_check(run: Run, name: str, event: TaskSubmitted) -> bool:
-    """Says whether a task may check the artifacts of a step in the cache: once, before it runs."""
+    """Returns whether a task may check the artifacts of a step in the cache: once, before it runs."""
     step, cache = run.steps[name], run.spec_of(name).cache
     if run.status is not RunStatus.RUNNING or step.state is not StepState.READY or step.cache_parts:
         return False
@@ -141,7 +141,7 @@ def _admits_check(run: Run, name: str, event: TaskSubmitted) -> bool:
 
 
 def admits_child(run: Run, event: ChildRequested) -> bool:
-    """Says whether a child is the next item of its step, and may begin now."""
+    """Returns whether a child is the next item of its step, and may begin now."""
     found = run.item_of(event.child_id)
     if found is None or run.spec_of(found[0]).kind != event.kind:
         return False

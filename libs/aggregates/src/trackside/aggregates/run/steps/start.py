@@ -218,7 +218,7 @@ def _retry_problems(run: Run, wanted: RetryFailedSteps) -> Iterator[Problem]:
 
 
 def _was_stopped(step: RunStep) -> bool:
-    """Says whether a step never began because the run was stopped, not because of the steps that it needs."""
+    """Returns whether a step never began as the run was stopped, not because of the steps that it needs."""
     return step.state is StepState.OMITTED and not step.wait.blocked_by
 
 

@@ -80,7 +80,7 @@ def _references(run: Run, name: str) -> Iterator[Reference]:
 
 
 def has_references(run: Run, name: str) -> bool:
-    """Says whether a step refers to anything but its items."""
+    """Returns whether a step refers to anything but its items."""
     return next(_references(run, name), None) is not None
 
 

@@ -28,7 +28,7 @@ def evolve(search: Search, event: Advice, record: Record) -> Outcome:
 
 
 def is_deadlocked(search: Search, seen: int) -> bool:
-    """Says whether nothing was learnt since an offset, and nothing runs that could still be learnt from."""
+    """Returns whether nothing was learnt since an offset, and nothing runs that may still be learnt from."""
     return not search.active and search.learnt_at <= seen
 
 
@@ -67,7 +67,7 @@ def _deferred(search: Search, event: SuggestionDeferred, record: Record) -> Outc
 
 
 def assessor_is_given_up(search: Search) -> bool:
-    """Says whether an assessor has failed too often to be asked again."""
+    """Returns whether an assessor has failed too often to be asked again."""
     known, assessor = search.assessor_failures, search.spec.assessor
     return assessor is not None and (
         known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX

@@ -21,7 +21,7 @@ def move(search: Search, offset: int) -> None:
 
 
 def settle(search: Search) -> None:
-    """Gives a search that isn't being stopped the state that follows from what else is known of it."""
+    """Sets the state of a search that isn't being stopped to what follows from the rest of it."""
     if search.status is SearchStatus.STOPPING:
         return
     full = len(search.trials) >= search.spec.max_trials

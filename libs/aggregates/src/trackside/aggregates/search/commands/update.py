@@ -109,7 +109,7 @@ def _over(search: Search, hint: str = "") -> Problem:
 
 
 def _full(search: Search) -> Problem | None:
-    """Says why a search takes no trial more, whoever suggests it."""
+    """Returns why a search takes no trial more, whoever suggests it."""
     spec, waiting = search.spec, len(search.added)
     if len(search.trials) + waiting >= spec.max_trials:
         message = f"all {spec.max_trials} trials are suggested or added; raise max_trials first"

@@ -123,7 +123,7 @@ def _constant(constant: Any) -> Axis:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Says whether two JSON values are equal, 1 and 1.0 too, but not 1 and true as in Python."""
+    """Returns whether two JSON values are equal, 1 and 1.0 too, but not 1 and true as in Python."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):

@@ -235,7 +235,7 @@ def _grid_faults(space: SpaceJson) -> Iterator[Fault]:
 
 
 def _is_one_choice(space: SpaceJson) -> bool:
-    """Says whether the values of a space's one choice may be what NNI's BatchTuner tries in order."""
+    """Returns whether the values of a space's one choice may be what NNI's BatchTuner tries in order."""
     return len(space) == 1 and all(
         parameter["type"] == "choice" and not any(map(is_sub_space, parameter["values"]))
         for parameter in space.values()

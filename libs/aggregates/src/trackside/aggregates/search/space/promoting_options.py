@@ -48,7 +48,7 @@ _REQUIRED = dict.fromkeys(DEFAULT_FACTORS, "max_resource") | {"pbt": "interval",
 
 
 def is_promoting(name: str, options: Mapping[str, Any]) -> bool:
-    """Says whether trials of a tuner continue checkpoints of others; those of `batch` do if it has starts."""
+    """Returns whether trials of a tuner continue checkpoints of others; `batch` does if it has starts."""
     return name in PROMOTING or (name == "batch" and STARTS in options)
 
 

@@ -73,7 +73,7 @@ class Branch(BaseModel):
 
 
 def is_sub_space(value: object) -> bool:
-    """Says whether a value of a choice is a sub-space: an object with `_name` and definitions of parameters.
+    """Returns whether a value of a choice is a sub-space: an object with `_name` and its parameters.
 
     What looks like a definition counts, so that a misspelt one is refused instead of taken for a value.
     """
@@ -370,5 +370,5 @@ Choice.model_rebuild()
 
 
 def number(value: float | None) -> float | None:
-    """Gives a value as JSON can hold it: None for what isn't finite."""
+    """Returns a value as JSON can hold it: None for what isn't finite."""
     return value if value is not None and math.isfinite(value) else None

@@ -22,7 +22,7 @@ def given_problems(axes: Axes, given: Mapping[str, Any], path: str, flag: str) -
 
 
 def is_partial(axes: Axes, given: Mapping[str, Any]) -> bool:
-    """Says whether parameters of the space are left out, also those of a sub-space that is chosen."""
+    """Returns whether parameters of the space are left out, also those of a sub-space that is chosen."""
     return bool(faults_by_kind(axes, given)["missing"])
 
 

@@ -15,7 +15,7 @@ from trackside.domain.tasks.task import Task, TaskState
 
 
 def next_due_ms(stream: Stream[Search]) -> int | None:
-    """Gives when the next limit of a search or of one of its trials is reached; None without one."""
+    """Returns when the next limit of a search or of one of its trials is reached; None without one."""
     search = stream.root
     if search.closed:
         return None
@@ -26,7 +26,7 @@ def next_due_ms(stream: Stream[Search]) -> int | None:
 
 
 def reached(stream: Stream[Search], now_ms: int) -> Iterator[Proposal]:
-    """Gives what is to be said of the limits that are reached."""
+    """Returns what is to be said of the limits that are reached."""
     search = stream.root
     if search.closed:
         return

@@ -17,13 +17,13 @@ moved slot, and whether a user has added a trial, which comes first.
 
 
 def learns(spec: SearchSpec) -> bool:
-    """Says whether the suggestions of a search depend on how its trials end."""
+    """Returns whether the suggestions of a search depend on how its trials end."""
     kind = TUNERS.get(spec.tuner.name)
     return kind is None or kind.learns or spec.tuner.remote or promotes(spec)
 
 
 def draws_ahead(search: Search) -> bool:
-    """Says whether the next trial of a search may be drawn now, although no slot is open for it."""
+    """Returns whether the next trial of a search may be drawn now, although no slot is open for it."""
     return (
         search.status is SearchStatus.RUNNING
         and not search.added

@@ -20,19 +20,19 @@ class Judged(Protocol):
 
 
 def names_of(spec: SearchSpec) -> list[str]:
-    """Gives the names of a search's objectives in their order."""
+    """Returns the names of a search's objectives in their order."""
     return [objective.name for objective in spec.objectives] or [DEFAULT]
 
 
 def directions_of(spec: SearchSpec) -> list[Direction]:
-    """Gives the directions of a search's objectives in their order."""
+    """Returns the directions of a search's objectives in their order."""
     return [objective.direction for objective in spec.objectives] or [spec.direction]
 
 
 def values_of(
     names: Sequence[str], deciding: Figure | None, others: Mapping[str, Figure]
 ) -> list[Figure | None]:
-    """Gives the value of each objective: the number of its name, else for the first the plain number."""
+    """Returns the value of each objective: the number of its name, else for the first the plain number."""
     plain = [deciding, *[None] * (len(names) - 1)]
     return [
         others.get(name, deciding if name == DEFAULT else first)
@@ -41,13 +41,13 @@ def values_of(
 
 
 def numbers(values: Sequence[Figure | None]) -> list[float] | None:
-    """Gives the values if each of them is a finite number, else None."""
+    """Returns the values if each of them is a finite number, else None."""
     found = [float(value) for value in values if isinstance(value, int | float)]
     return found if len(found) == len(values) else None
 
 
 def beats(directions: Sequence[Direction], one: Sequence[float], other: Sequence[float]) -> bool:
-    """Says whether one set of values is nowhere worse than another, and somewhere better."""
+    """Returns whether one set of values is nowhere worse than another, and somewhere better."""
     signs = [1 if direction == "maximize" else -1 for direction in directions]
     gains = [sign * (mine - theirs) for sign, mine, theirs in zip(signs, one, other, strict=True)]
     return min(gains) >= 0 and max(gains) > 0
@@ -56,7 +56,7 @@ def beats(directions: Sequence[Direction], one: Sequence[float], other: Sequence
 def front_with(
     directions: Sequence[Direction], front: Sequence[int], trials: Sequence[Judged], number: int
 ) -> list[int]:
-    """Gives the Pareto front, trial numbers in order, after trial `number` succeeded.
+    """Returns the Pareto front, trial numbers in order, after trial `number` succeeded.
 
     A trial with a value that is missing or not finite belongs to no front. Equal ones all stay.
     """

@@ -26,7 +26,7 @@ AT_FIRST_STEP = Start()
 
 
 def promotes(spec: SearchSpec) -> bool:
-    """Says whether the tuner of a search continues trials from the checkpoints of others."""
+    """Returns whether the tuner of a search continues trials from the checkpoints of others."""
     return not spec.tuner.remote and is_promoting(spec.tuner.name, spec.tuner.options)
 
 
@@ -58,7 +58,7 @@ def task_parameters(spec: SearchSpec, parameters: dict[str, Any], step_limit: in
 
 
 def is_continuable(search: Search, event: TrialSuggested) -> bool:
-    """Says whether the trial that a suggestion continues has ended with the checkpoint that it names.
+    """Returns whether the trial that a suggestion continues has ended with the checkpoint that it names.
 
     Its step limit must be higher than that of the trial.
     """

@@ -36,7 +36,7 @@ def suggestion(
     task: Task | None = None,
     start: Start | None = None,
 ) -> list[Event]:
-    """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's.
+    """Returns the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's.
 
     `task` is one that waits for a trial and goes on with it; else it has one of its own. `start` is what a
     tuner that promotes trials says besides the parameters.
@@ -85,12 +85,12 @@ def _needs_of(spec: SearchSpec) -> Needs:
 
 
 def exhausted(search: Search, seen: int) -> list[Event]:
-    """Gives the event of a tuner that has nothing left to suggest, asked at offset `seen`."""
+    """Returns the event of a tuner that has nothing left to suggest, asked at offset `seen`."""
     return [SearchExhausted(trials=len(search.trials), seen=seen)]
 
 
 def deferred(search: Search, number: int, seen: int) -> list[Event]:
-    """Gives the event of a tuner that waits for the end of a trial; a failure where there is none to come."""
+    """Returns the event of a tuner that waits for the end of a trial; a failure if none is to come."""
     if is_deadlocked(search, seen):
         vain = "it waits for the end of a trial, and none runs"
         return failed(search, number, seen, "tuner_waits_in_vain", vain)
@@ -100,7 +100,7 @@ def deferred(search: Search, number: int, seen: int) -> list[Event]:
 def failed(
     search: Search, number: int, seen: int, code: str, message: str, traceback: str = ""
 ) -> list[Event]:
-    """Gives the event of a tuner that gave nothing of use for trial `number`."""
+    """Returns the event of a tuner that gave nothing of use for trial `number`."""
     return [
         SuggestionFailed(
             trial=number,
@@ -116,7 +116,7 @@ def failed(
 def assessment_failed(
     failure: tuple[int, int, int | None], code: str, message: str, traceback: str, seen: int
 ) -> list[Event]:
-    """Gives the event of an assessor that failed: at which row, how often in a row, about which trial."""
+    """Returns the event of an assessor that failed: at which row, how often in a row, about which trial."""
     rows, in_a_row, trial = failure
     return [
         AssessmentFailed(
@@ -132,18 +132,18 @@ def assessment_failed(
 
 
 def is_for_chance(search: Search) -> bool:
-    """Says whether the next trial is to be drawn by chance, since its tuner has failed too often."""
+    """Returns whether the next trial is to be drawn by chance, since its tuner has failed too often."""
     policy = search.spec.tuner.on_failure
     return policy.then == "random" and search.failures > policy.retries
 
 
 def has_failed(search: Search) -> bool:
-    """Says whether a search can't go on: neither its tuner nor chance in its place gave the next trial."""
+    """Returns whether a search can't go on: neither its tuner nor chance in its place gave the next trial."""
     policy = search.spec.tuner.on_failure
     tries = policy.retries + (CHANCES if policy.then == "random" else 0)
     return search.next_trial is not None and search.failures > tries
 
 
 def early_stop(search: Search, trial: int, seen: int) -> list[Event]:
-    """Gives the event of an assessor's verdict that a trial is hopeless."""
+    """Returns the event of an assessor's verdict that a trial is hopeless."""
     return [TaskStopRequested(task_id=search.task_of(trial), reason="assessor", seen=seen)]

@@ -13,7 +13,7 @@ NON_FINITE: TypeAdapter[NonFinite] = TypeAdapter(NonFinite)
 
 
 def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
-    """Gives the state and the value of a trial whose task has ended, or asks for another one.
+    """Returns the state and the value of a trial whose task has ended, or asks for another one.
 
     The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none. One that was
     stopped after its FINAL value, or at its step limit, has done what it was for.
@@ -37,7 +37,7 @@ def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
 
 
 def awaits_verdict(search: Search, task: Task) -> bool:
-    """Says whether the end of a trial is decided by its assessor, which reads all of its reports before.
+    """Returns whether the end of a trial is decided by its assessor, which reads all of its reports before.
 
     Else it would depend on which is faster, the assessor with the last report or the task with its end.
     """
@@ -47,7 +47,7 @@ def awaits_verdict(search: Search, task: Task) -> bool:
 
 
 def trial_ended(spec: SearchSpec, number: int, task: Task) -> TrialEnded:
-    """Gives the event of a trial that is over: its state, and its value for each objective.
+    """Returns the event of a trial that is over: its state, and its value for each objective.
 
     A trial that said numbers, but not those that the search asks for, has failed whatever its task did.
     """

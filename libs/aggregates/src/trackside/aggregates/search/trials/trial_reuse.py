@@ -60,7 +60,7 @@ def next_task(stream: Stream[Search]) -> Task | None:
 
 
 def _reason(search: Search, task: Task, free: list[str]) -> str:
-    """Says why a task gets no further trial; empty if it may."""
+    """Returns why a task gets no further trial; empty if it may."""
     if promotes(search.spec):
         return "promotion"  # a trial begins with a checkpoint, or with the first step of a new process
     added = task.idle and (search.next_added is not None or search.next_trial is not None)

@@ -49,7 +49,7 @@ def last_report_of(search: Search, trial: int, rows: int) -> int:
 
 
 def still_counts(search: Search, row: int) -> bool:
-    """Says whether the report of a row counts: its trial has not begun again, or has resumed above it."""
+    """Returns whether the report of a row counts: its trial has not begun again, or has resumed above it."""
     feed = search.assessor_feed
     trial, step, _ = feed[row]
     waits = False
@@ -66,7 +66,7 @@ def still_counts(search: Search, row: int) -> bool:
 
 
 def assessed_end(search: Search, number: int, task: Task, row: int | None) -> TrialEnded:
-    """Gives the event of a trial that its assessor stopped at a row, None: at none of its reports.
+    """Returns the event of a trial that its assessor stopped at a row, None: at none of its reports.
 
     One that was stopped has the value of that report, whatever it reported until it could be ended.
     """

@@ -50,7 +50,7 @@ async def _gc(before_ms: int, timeout_s: float | None, as_json: bool) -> None:
 
 
 async def _forget(addresses: Addresses, found: GarbagePlan, timeout_s: float) -> dict[str, str]:
-    """Has streams forget checkpoints; returns why those did not that refused."""
+    """Makes streams forget checkpoints; returns why those did not that refused."""
     refused: dict[str, str] = {}
     async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         for stream, blobs in found.checkpoints.items():

@@ -35,7 +35,7 @@ class TriggerOptions:
 
     @property
     def given(self) -> bool:
-        """Says whether any of them was given."""
+        """Returns whether any of them was given."""
         return self != TriggerOptions()
 
     def grid(self) -> JobGrid:

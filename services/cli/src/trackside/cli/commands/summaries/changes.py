@@ -39,12 +39,12 @@ def restore(job: str, publishing: Publishing) -> None:
 
 
 def retry(job: str, file: str, publishing: Publishing) -> None:
-    """Has quarantined files of a directory read again now."""
+    """Gets quarantined files of a directory read again now."""
     send(_directory(job), RetrySummaryFile, {"file": file} if file else {}, publishing)
 
 
 def cache(job: str, publishing: Publishing) -> None:
-    """Has the values of a job loaded."""
+    """Gets the values of a job loaded."""
     stream, task = _stream_of(job)
     send(stream, CacheTrainJob, task, publishing)
 

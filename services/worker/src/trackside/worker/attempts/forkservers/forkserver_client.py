@@ -152,7 +152,7 @@ class ForkserverClient:
         return self._folder is not None
 
     def keep_for_a_start(self, limit_s: float) -> float:
-        """Has tasks run on without the worker for as long as the next start may take; returns that, s.
+        """Lets tasks run on without the worker for as long as the next start may take; returns that, s.
 
         It is measured at the first join of this process, and `limit_s` at most.
         """
@@ -161,7 +161,7 @@ class ForkserverClient:
         return self.keep_s
 
     def contact(self, at_s: float) -> None:
-        """Says when the worker has last reached the log, in monotonic seconds."""
+        """Tells when the worker has last reached the log, in monotonic seconds."""
         for each in (self._connection, *self.earlier) if self._folder is not None else ():
             if each is not None:
                 each.send(LogContact(at_s))

@@ -68,7 +68,7 @@ class TaskProcess:
         return self.connection
 
     def note_in_log(self, messages: int) -> None:
-        """Says how much of its progress is in the log, for the worker that takes it over."""
+        """Tells how much of its progress is in the log, for the worker that takes it over."""
         if messages > self.in_log:
             self.in_log = messages
             self.forkserver.send(ProgressAppended(self.number, messages))
@@ -92,7 +92,7 @@ class TaskProcess:
         self.forkserver.send(message, [self.channel.fileno(), self.stdout, self.stderr])
 
     def keep_on(self, key: str, keep_s: float, silent_s: float) -> None:
-        """Says anew how long it outlives the worker, for one that was taken over."""
+        """Reports again how long it outlives the worker, for one that was taken over."""
         in_log = self.in_log
         self.hold(key, keep_s, silent_s)
         self.note_in_log(in_log)

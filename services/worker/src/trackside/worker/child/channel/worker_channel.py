@@ -233,7 +233,7 @@ class WorkerChannel:
                 self.send(ready)
 
     def fetch(self, reference: Mapping[str, Any]) -> Path:
-        """Has the worker fetch an artifact; raises FetchError. Several threads may wait for one each."""
+        """Makes the worker fetch an artifact; raises FetchError. Several threads may wait for one each."""
         request = next(self._fetch_requests)
         self.send(FetchRequest(request, dict(reference)))
         answer = self.answer_fetch(request)
@@ -248,11 +248,11 @@ class WorkerChannel:
         self.send(ArtifactReleased(dict(reference)))
 
     def last_checkpoint(self) -> FetchedCheckpoint | None:
-        """Has the worker fetch the last checkpoint; raises CheckpointError if none can be read."""
+        """Makes the worker fetch the last checkpoint; raises CheckpointError if none can be read."""
         return self.fetch_checkpoint(by_task=True)
 
     def fetch_checkpoint(self, by_task: bool) -> FetchedCheckpoint | None:
-        """Has the worker fetch the last checkpoint, for the task or for a program to start with."""
+        """Makes the worker fetch the last checkpoint, for the task or for a program to start with."""
         with self._asking:
             self._checkpoint_requests += 1
             self.send(CheckpointRequest(self._checkpoint_requests, by_task))
@@ -266,7 +266,7 @@ class WorkerChannel:
         return FetchedCheckpoint(answer.checkpoint["step"], Path(answer.path))
 
     def resumed(self) -> None:
-        """Says that the training continues from the checkpoint that was fetched last."""
+        """Reports that the training continues from the checkpoint that was fetched last."""
         if self._checkpoint is not None and self._checkpoint.checkpoint is not None:
             self.resumed_from = self._checkpoint.checkpoint
             self.send(TrainingResumed(self.resumed_from))

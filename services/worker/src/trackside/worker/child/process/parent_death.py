@@ -13,7 +13,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with(parent_pid: int) -> None:
-    """Has the kernel kill this process when its parent ends; exits at once if it has ended already.
+    """Makes the kernel kill this process when its parent ends; exits at once if it has ended already.
 
     Raises OSError if the kernel refuses.
     """

@@ -34,7 +34,7 @@ class ProgramTalk:
         self._checkpoint: FetchedCheckpoint | None = None
 
     def begin(self) -> None:
-        """Has the worker fetch the last checkpoint, for the program to begin with."""
+        """Makes the worker fetch the last checkpoint, for the program to begin with."""
         self._checkpoint = self._channel.fetch_checkpoint(by_task=False)
 
     def environment(self) -> dict[str, str]:
@@ -57,7 +57,7 @@ class ProgramTalk:
         return not self._control.gone
 
     def fetch(self, line: FetchLine) -> dict[str, Any]:
-        """Has the worker fetch an artifact; returns the answer for the program."""
+        """Makes the worker fetch an artifact; returns the answer for the program."""
         try:
             answer = {"path": str(self._channel.fetch(line.reference))}
         except FetchError as error:

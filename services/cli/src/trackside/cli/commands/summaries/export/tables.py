@@ -32,10 +32,10 @@ class CsvFiles:
         self._points, self._values = points, values
 
     def begin_job(self, job: SummaryJobRow) -> None:
-        """Has nothing to begin: a row has its job."""
+        """Begins nothing: a row has its job."""
 
     def begin_curve(self, *, single: bool) -> None:
-        """Has nothing to begin: a row has its tag."""
+        """Begins nothing: a row has its tag."""
 
     def add_points(self, job_id: str, tag: str, attempt: int, points: PointColumns) -> None:
         """Adds rows of points."""
@@ -70,10 +70,10 @@ class ParquetFiles:
         self._points, self._values = points, values
 
     def begin_job(self, job: SummaryJobRow) -> None:
-        """Has nothing to begin: a row has its job."""
+        """Begins nothing: a row has its job."""
 
     def begin_curve(self, *, single: bool) -> None:
-        """Has nothing to begin: a row has its tag."""
+        """Begins nothing: a row has its tag."""
 
     def add_points(self, job_id: str, tag: str, attempt: int, points: PointColumns) -> None:
         """Adds rows of points."""
