@@ -17,7 +17,15 @@ FOLDERS = sorted(
 )
 EXAMPLE = ROOT / "tests/aggregates/repeat"
 CORE = {
-    *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "invariants.py", "listing.py"),
+    *(
+        "__init__.py",
+        "aggregate.py",
+        "causes.py",
+        "evolve.py",
+        "examples.json",
+        "invariants.py",
+        "listing.py",
+    ),
     *("messages.py", "rows.py", "spec.py", "state.py", "tables.sql", "view.py"),
 }
 ABOUT_ONE = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import INPUT
 from tests.unit.aggregates.given import answered, published, react
 from tests.unit.domain.given import Told
 from trackside.aggregates.batch.messages import SubmitTasks
@@ -16,7 +17,6 @@ from trackside.contracts.envelope.topics import MAX_BATCH_BYTES
 from trackside.contracts.tasks.artifacts import ArtifactReference
 from trackside.contracts.tasks.tasks import TaskSubmitted
 from trackside.contracts.wire.codec import validate_command
-from trackside.contracts.wire.examples import INPUT
 
 GIVEN = INPUT.model_dump(mode="json")
 COMMANDS = {kind.wire_type(): kind for kind in AGGREGATES.commands}

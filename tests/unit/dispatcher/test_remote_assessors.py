@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tests.unit.domain.given import search_running
+from trackside.aggregates import documents
 from trackside.aggregates.search.advice.advice_messages import AnswerSuggestion, SuggestionRequested
-from trackside.aggregates.search.examples import EXAMPLES
 from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.space.builtin_assessors import check_assessor
 from trackside.aggregates.search.state import FeedRow, Search
@@ -104,7 +104,7 @@ def test_a_trial_that_resumes_is_told_with_the_reports_that_count_again_with_the
 
 
 TOPICS = Topics()
-[EXAMPLE] = [example for example in EXAMPLES if isinstance(example, SuggestionRequested)]
+EXAMPLE = documents.examples()[SuggestionRequested.wire_type()]
 
 
 class Slow(MemoryLog):

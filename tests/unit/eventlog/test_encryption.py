@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from trackside.aggregates import documents
 from trackside.contracts.envelope.message import Message
 from trackside.contracts.streams.commands import CommandReceived
 from trackside.contracts.trust.encryption import DATA_KEY, PUBLIC_KEY, EncryptedRecord
-from trackside.contracts.wire.examples import EXAMPLES
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.keys import encryption
 from trackside.eventlog.keys.decision_signer import new_signer
@@ -16,7 +16,7 @@ from trackside.eventlog.keys.encryption import Decryption, new_key_pair
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry, Outgoing
 
-EVENT = EXAMPLES[CommandReceived.wire_type()]
+EVENT = documents.examples()[CommandReceived.wire_type()]
 WRITER = RecordWriter("dispatcher", "1")
 
 

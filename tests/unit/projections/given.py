@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tests.commands import INPUT
 from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
 from tests.unit.projections.given_services import served_batch
 from tests.unit.projections.published_commands import with_publication
@@ -23,9 +24,8 @@ from trackside.contracts.fleet.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.streams.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.streams.labels import StreamAnnotated
 from trackside.contracts.tasks import tasks
-from trackside.contracts.tasks.artifacts import ArtifactSaved, ArtifactsForgotten
+from trackside.contracts.tasks.artifacts import ArtifactSaved, ArtifactsForgotten, CheckpointReference
 from trackside.contracts.tasks.summaries import MetricPointsReported, Series
-from trackside.contracts.wire import examples
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Log, Outgoing
 
@@ -33,8 +33,14 @@ DISPATCHER, SCHEDULER, WORKER = (RecordWriter(role, "1") for role in ("dispatche
 SPACE: Space = messages.SearchSpec.model_validate_json(
     '{"task_type": "t", "max_trials": 1, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
 ).space
-INPUTS = {"digits": examples.INPUT}
-BEGUN_WITH = examples.SAVED
+INPUTS = {"digits": INPUT}
+BEGUN_WITH = CheckpointReference(
+    uri=f"store:sha256/{INPUT.sha256}",
+    sha256=INPUT.sha256,
+    size_bytes=2_048,
+    source="digits-1/digits-1.3/checkpoint@2",
+    step=10,
+)
 ANNOTATIONS = (
     StreamAnnotated(command_id="", added_tags=["paper", "draft"], note="for table\x00 2"),
     StreamAnnotated(command_id="", added_tags=["baseline"], removed_tags=["draft"], archived=True),

@@ -2,12 +2,12 @@
 
 import pytest
 
+from tests.commands import INPUT
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.fleet.fleet import CatalogueChanged, DeviceUnhealthy
 from trackside.contracts.tasks.device_commands import RunTask
 from trackside.contracts.tasks.tasks import TaskStatus
-from trackside.contracts.wire.examples import INPUT
 from trackside.scheduler.hosts.device_state import DeviceState
 from trackside.scheduler.hosts.occupancy import HostState
 from trackside.scheduler.hosts.requirements import requirements_of

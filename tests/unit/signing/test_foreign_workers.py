@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.unit.signing.given import KEYS, STREAM, TOPIC, SignedPartition, received, requiring
+from trackside.aggregates import documents
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.envelope.message import Event
 from trackside.contracts.envelope.topics import Topics, partition_of
@@ -17,7 +18,6 @@ from trackside.contracts.tasks.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.trust.encryption import PUBLIC_KEY
-from trackside.contracts.wire.examples import EXAMPLES
 from trackside.domain.folding.streams import dump
 from trackside.domain.outcome import Outcome
 from trackside.domain.tasks.task_events import KINDS
@@ -67,7 +67,8 @@ def examples(kinds: Iterable[type[Event]]) -> list[Event]:
     """Returns an event of each type; what names a placement names the one that w1 has."""
     found = []
     for kind in kinds:
-        example = next(each for each in EXAMPLES.values() if type(each) is kind)
+        example = documents.examples()[kind.wire_type()]
+        assert isinstance(example, Event)
         known = {name: value for name, value in TOKEN.items() if name in kind.model_fields}
         found.append(example.model_copy(update=known))
     return found

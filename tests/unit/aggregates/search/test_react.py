@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import INPUT
 from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, published, react, refusal, the
 from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
@@ -15,7 +16,6 @@ from trackside.contracts.envelope.parts import Part
 from trackside.contracts.streams.commands import CommandAccepted, CommandRefused
 from trackside.contracts.tasks.resources import Retry, RetryPolicy
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.contracts.wire.examples import INPUT
 from trackside.domain.commands.react import react as react_to
 from trackside.domain.fleet.capabilities import Capabilities
 from trackside.domain.outcome import Outcome

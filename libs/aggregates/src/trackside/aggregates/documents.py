@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from importlib import import_module
+from functools import lru_cache
+from importlib import resources
 from typing import Any
 
-from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.contracts.envelope.message import Command, Json, Message
 from trackside.contracts.envelope.topics import Topic, Topics
 from trackside.contracts.streams.keys import KEY_EVENTS
 from trackside.contracts.wire import codec
-from trackside.contracts.wire.examples import EXAMPLES
-from trackside.domain.folding.aggregate import AggregateType
 
 SCHEMA_ID = "urn:trackside:schema:"
 RECEIPT: Json = {
@@ -32,16 +31,17 @@ def messages() -> tuple[type[Message], ...]:
 
 
 def examples() -> dict[str, Message]:
-    """Returns one example of each message, with every field in it, by wire type."""
-    of_aggregates = (example for each in AGGREGATES.types for example in _examples_of(each))
-    return EXAMPLES | {example.wire_type(): example for example in of_aggregates}
+    """Returns one example of each message, with every field in it, by wire type; services don't load them."""
+    of_aggregates = (type(each).__module__.rpartition(".")[0] for each in AGGREGATES.types)
+    return _examples_in(("trackside.contracts.wire", *of_aggregates))
 
 
-def _examples_of(aggregate: AggregateType[Any]) -> Sequence[Message]:
-    """Returns the examples of an aggregate; the services don't load them."""
-    folder = type(aggregate).__module__.rpartition(".")[0]
-    found: Sequence[Message] = import_module(f"{folder}.examples").EXAMPLES
-    return found
+@lru_cache(maxsize=2)
+def _examples_in(folders: tuple[str, ...]) -> dict[str, Message]:
+    found: dict[str, Json] = {}
+    for folder in folders:
+        found |= json.loads((resources.files(folder) / "examples.json").read_text("utf-8"))
+    return {name: CODEC.message(name, json.dumps(value).encode()) for name, value in found.items()}
 
 
 TopicMessages = tuple[str, str, Topic, Sequence[type[Message]]]
