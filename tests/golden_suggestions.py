@@ -26,7 +26,7 @@ from tests.unit.dispatcher.tuner_histories import (
     score,
 )
 from trackside.aggregates.search.messages import Direction, TrialSuggested
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 
 FOLDER = Path(__file__).parent / "unit" / "dispatcher" / "suggestions"
 TRIALS, IN_FLIGHT, SEED = 20, 3, 20_261_122

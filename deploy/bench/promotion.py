@@ -18,8 +18,8 @@ from random import Random
 from typing import Any
 
 from bench.measurements import Figure, Measurements, check_count
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 STEPS, FACTOR, DEVICES, SEEDS = 27, 3, 4, 20

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from bench.measurements import Figure, Measurements, check_count
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 from trackside.eventlog.clock import monotonic_s
 

@@ -33,7 +33,7 @@ from tests.unit.projections.given import write_small_history
 from trackside.cli.app import call
 from trackside.console.pages.catalogue import SITE
 from trackside.console.pages.searches.exports import Exports, TrialsExport
-from trackside.console.web.packing import packed
+from trackside.console.web.application import packed
 from trackside.console.web.page import BadQuery, PageNotFound
 from trackside.contracts.tasks.summaries import (
     MetricPointsReported,

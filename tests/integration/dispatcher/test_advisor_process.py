@@ -22,7 +22,7 @@ from trackside.dispatcher.advice.advisor_process import (
 )
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import EndedItem, HistoryItem
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 
 SPACE = {
     "c": {"type": "choice", "values": ["a", "b", "c"]},

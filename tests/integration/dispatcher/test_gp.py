@@ -4,7 +4,7 @@ import pytest
 
 from tests.golden_suggestions import committed, differences, suggestions
 from tests.unit.dispatcher.tuner_histories import SPACE, Setup, rebuilt, run_search
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 
 GP_TOLERANCE = 1e-4
 """It maximises numerically, so the last bits of torch and SciPy grow to more than those of other tuners."""

@@ -27,7 +27,7 @@ from trackside.contracts.tasks.tasks import (
     ParametersRequested,
     ParametersTaken,
 )
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.domain.folding.streams import Streams
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams.stream import Stream

@@ -10,7 +10,6 @@ import pytest
 from tests.integration.projections.harness import query
 from tests.stack import Servers
 from trackside.eventlog.settings.settings import StackSettings, read_settings
-from trackside.projections.database.dsn import address_of
 from trackside.projections.database.positions import (
     OvertakenError,
     RewoundError,
@@ -23,6 +22,7 @@ from trackside.projections.database.postgres import (
     Connection,
     PostgresGoneError,
     SchemaMissingError,
+    address_of,
     connect,
     copy_new,
 )

@@ -13,7 +13,7 @@ from tests.polling import poll_until
 from tests.small_disk import small_disk
 from trackside.contracts.tasks.summaries import ReportedItem
 from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
-from trackside.worker.artifacts import store_outage
+from trackside.worker.artifacts import summary_uploads as store_outage
 from trackside.worker.child.channel.summary_spool import MAX_UNSTORED_FILES
 
 MIB = 2**20

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from trackside.console.web.packing import packed
+from trackside.console.web.application import packed
 from trackside.console.web.page import ChartValues
 
 TYPES = {"f8": "<f8", "f4": "<f4", "i4": "<i4"}

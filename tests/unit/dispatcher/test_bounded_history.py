@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.tuner_histories import NESTED, SPACE, run_search, score
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.tuners import bounded_history
 from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner
 

@@ -12,7 +12,7 @@ from numpy.random import RandomState
 from tests.golden_suggestions import CASES, FOLDER, TRIALS, committed, differences, suggestions
 from trackside.aggregates.search.commands.start import default_seed
 from trackside.aggregates.search.space.builtin_tuners import TUNERS
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 PAGE = Path("docs/tuners.md")

@@ -21,7 +21,7 @@ from tests.unit.dispatcher.tuner_histories import (
     run_search,
 )
 from trackside.aggregates.search.space.axes import quantized
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -12,7 +12,7 @@ from tests.unit.dispatcher.test_search_scenarios import folded
 from tests.unit.dispatcher.tuner_histories import SPACE, numbers_in, score
 from trackside.aggregates.search.messages import AddTrial, TrialEnded, TrialStatus
 from trackside.contracts.tasks.tasks import AttemptEnd, TaskStopRequested
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.tuners.promotion.hyperband import bracket_sizes
 from trackside.dispatcher.tuners.tuner import AskTellTuner, TunerWaits
 from trackside.eventlog.memory import MemoryLog

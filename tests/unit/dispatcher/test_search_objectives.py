@@ -15,8 +15,7 @@ from trackside.aggregates.search.trials.trial_results import trial_ended
 from trackside.contracts.envelope.refusals import Problem
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_history import ended_item
-from trackside.dispatcher.advisor.advisor import Advisor
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import Advisor, make_tuner
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]

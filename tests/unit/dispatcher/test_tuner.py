@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.dispatcher.tuner_histories import HistoryItem, Setup, end_of, rebuilt, run_search, score
 from trackside.aggregates.search.space.axes import axes_of, point_at, size
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 TUNERS = ("random", "grid", "tpe", "tpe-multivariate", "qmc")

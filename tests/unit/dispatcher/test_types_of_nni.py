@@ -14,7 +14,7 @@ from tests.commands import command_of
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.space.builtin_tuners import check_tuner
 from trackside.contracts.envelope.refusals import Problem
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 
 DRAWN = 600
 FORMS: dict[str, tuple[list[Any], dict[str, Any]]] = {

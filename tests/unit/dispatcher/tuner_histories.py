@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trackside.aggregates.search.messages import Direction
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 SPACE: dict[str, dict[str, Any]] = {

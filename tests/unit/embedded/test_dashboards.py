@@ -14,8 +14,7 @@ from trackside.embedded.dashboards.programs import find_grafana, find_prometheus
 from trackside.embedded.dashboards.provisioning import DashboardAddresses, data_sources, shipped
 from trackside.embedded.dashboards.servers import mount_commands
 from trackside.embedded.errors import StackError
-from trackside.embedded.postgres.reader import reader_dsn
-from trackside.embedded.postgres.shown_dsn import without_password
+from trackside.embedded.postgres.reader import reader_dsn, without_password
 from trackside.embedded.settings import DashboardSettings
 
 AWKWARD = "p$HOME$$ä'/@:#"

@@ -23,9 +23,8 @@ from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports, held_por
 from trackside.embedded.postgres.account import Account, can_enter
 from trackside.embedded.postgres.server import clear_stale_pid
 from trackside.embedded.processes import Check, ProcessSpec, open_log
-from trackside.embedded.supervision.service_logs import ROTATED_BYTES, rotate_logs
 from trackside.embedded.supervision.supervised import LATE_AFTER_S, SupervisedProcess, next_backoff
-from trackside.embedded.supervision.supervisor import Supervisor
+from trackside.embedded.supervision.supervisor import ROTATED_BYTES, Supervisor, rotate_logs
 
 
 @pytest.mark.thorough

@@ -9,8 +9,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import error_text
 from trackside.eventlog.kafka.kafka_probe import ask_kafka
 from trackside.eventlog.reachability import WITHIN_S, report_until_reachable
-from trackside.projections.database.dsn import address_of
-from trackside.projections.database.reachability import report_until_postgres_is_reachable
+from trackside.projections.database.postgres import address_of, report_until_postgres_is_reachable
 
 CLOSED = "127.0.0.1:1"
 

@@ -22,9 +22,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.unit.summaries.tensorboard_files import items_of, scalars_of, whole
 from trackside.sdk import SummaryWriter
-from trackside.sdk.summaries.absent_calls import INSTEAD
 from trackside.sdk.summaries.histograms import histogram_of
 from trackside.sdk.summaries.pictures import encoded_image, image_of
+from trackside.sdk.summaries.writer import INSTEAD
 from trackside.summaries.event_files.values import Histogram
 
 torch = pytest.importorskip("torch")

@@ -5,8 +5,7 @@ import pytest
 
 from tests.unit.summary_indexer.given import TOPICS, batch, outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.summary_indexer.liveness import WaitReasons, watch_liveness
-from trackside.summary_indexer.stall_detector import StallDetector, StalledError
+from trackside.summary_indexer.liveness import StallDetector, StalledError, WaitReasons, watch_liveness
 from trackside.telemetry.health import Health
 
 

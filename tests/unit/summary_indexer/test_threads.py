@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from trackside.summary_indexer.api.threads import DaemonThreads
+from trackside.summary_indexer.api.reads import DaemonThreads
 
 ENDS = """
 import asyncio, threading
-from trackside.summary_indexer.api.threads import DaemonThreads
+from trackside.summary_indexer.api.reads import DaemonThreads
 
 async def main():
     started = threading.Event()

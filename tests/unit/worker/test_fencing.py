@@ -15,7 +15,7 @@ from trackside.contracts.tasks.tasks import AttemptEnd, AttemptEnded
 from trackside.eventlog.keys.decision_signer import DecisionSigner, new_signer
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Entry
-from trackside.worker.own_membership import OwnMembership
+from trackside.worker.incarnation import OwnMembership
 from trackside.worker.placements.fencing import REMEMBERED_ANSWERS, CommandAction, FencingTable, Refusal
 
 

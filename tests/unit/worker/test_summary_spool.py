@@ -15,7 +15,7 @@ import pytest
 from trackside.eventlog.log import Appended
 from trackside.sdk.in_task.channel import ReportedSummary
 from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S
-from trackside.worker.artifacts.store_outage import StoreOutage
+from trackside.worker.artifacts.summary_uploads import StoreOutage
 from trackside.worker.child.channel import summary_spool
 from trackside.worker.child.channel.spool import Spool
 from trackside.worker.child.channel.summary_spool import SummarySender, summaries_below, summary_file

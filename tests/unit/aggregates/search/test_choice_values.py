@@ -11,7 +11,7 @@ from trackside.aggregates.search.space.axes import axes_of, encode, parameters_f
 from trackside.aggregates.search.space.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.space.promoting_options import PROMOTING
 from trackside.contracts.envelope.refusals import Problem
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.advisor.advisor import make_tuner
 from trackside.domain.display.text import as_text
 from trackside.replay.derive.importances import flattened
 

@@ -35,7 +35,7 @@ from trackside.eventlog.reactor.serving import from_end, from_start, run_service
 from trackside.eventlog.reactor.stuck_decisions import StuckDecisions
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings.settings import StackSettings, read_settings
-from trackside.projections.database.reachability import report_until_postgres_is_reachable
+from trackside.projections.database.postgres import report_until_postgres_is_reachable
 from trackside.projections.past.forgetting import keep_forgotten
 from trackside.projections.past.open_store import open_past_store
 from trackside.projections.past.schedule import keep_past

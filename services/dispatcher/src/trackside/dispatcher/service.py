@@ -20,10 +20,13 @@ from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.rereading import Rereading
 from trackside.dispatcher.monitoring.decision_counts import DecisionCounts, measure_decision
 from trackside.dispatcher.monitoring.decision_descriptions import describe
-from trackside.dispatcher.monitoring.distrusted_events import DistrustedEvents
-from trackside.dispatcher.monitoring.parked_streams import ParkedStreams, given_up_problem
-from trackside.dispatcher.monitoring.search_gauges import SearchGauges
-from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
+from trackside.dispatcher.monitoring.stream_gauges import (
+    DistrustedEvents,
+    ParkedStreams,
+    SearchGauges,
+    StreamGauges,
+    given_up_problem,
+)
 from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners

@@ -12,7 +12,7 @@ from trackside.eventlog.reactor.service_context import ServiceContext
 from trackside.eventlog.reactor.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings.settings import StackSettings, read_settings
-from trackside.projections.database.reachability import report_until_postgres_is_reachable
+from trackside.projections.database.postgres import report_until_postgres_is_reachable
 from trackside.projections.tables.owners import OWNERS, SCHEDULER
 from trackside.projections.writing.peaks import newest_peaks
 from trackside.projections.writing.row_changes import RowChanges

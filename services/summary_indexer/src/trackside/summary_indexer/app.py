@@ -13,8 +13,7 @@ from trackside.eventlog.reactor.serving import run_service, wait_for_topics
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings.settings import StackSettings, read_settings
 from trackside.projections.database.failed_transactions import count_failures
-from trackside.projections.database.postgres import database
-from trackside.projections.database.reachability import report_until_postgres_is_reachable
+from trackside.projections.database.postgres import database, report_until_postgres_is_reachable
 from trackside.projections.database.reader_sessions import end_long_sessions
 from trackside.projections.tables.owners import SUMMARY_INDEXER
 from trackside.projections.writing.runner import Pace, run_projection

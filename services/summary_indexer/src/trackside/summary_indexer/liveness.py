@@ -1,14 +1,15 @@
 """Watches the running index: its lag and waits for `/ready`, and whether it makes progress."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from trackside.contracts.envelope.topics import Topic
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log
-from trackside.summary_indexer.stall_detector import StallDetector
 from trackside.telemetry.health import Health
 
 CHECK_INTERVAL_S = 0.5
@@ -86,3 +87,54 @@ async def watch_liveness(
             health.behind = sum(max(0, end - positions.get(at, 0)) for at, end in ends.items())
         detector.check(now_s, waits=bool(wait_reasons) or index.is_working)
         await asyncio.sleep(CAUGHT_UP_INTERVAL_S if detector.is_caught_up else CHECK_INTERVAL_S)
+
+
+MOST_PAUSE_S = 1.0
+"""How much of the time between two checks counts at most, s: a busy host kept the consumer waiting, too."""
+
+
+class StalledError(Exception):
+    """Nothing was read for too long although the log has more: the process must be restarted."""
+
+
+@dataclass(slots=True)
+class StallDetector:
+    """Compares positions with the ends of the log; times are monotonic seconds.
+
+    `is_caught_up`: at the last comparison everything in the log was written.
+    """
+
+    stuck_s: float
+    is_caught_up: bool = False
+    _positions: dict[int, int] = field(default_factory=dict)
+    _has_moved: bool = False
+    _idle_s: float = 0.0
+    _checked_s: float = math.inf
+    _caught_up_s: float | None = None
+
+    def lag_s(self, ends: Mapping[int, int], positions: Mapping[int, int], now_s: float) -> float:
+        """Returns for how many seconds the log has had unwritten records; 0 if it has none."""
+        reached = positions or dict.fromkeys(ends, 0)
+        self.is_caught_up = all(at >= ends.get(partition, 0) for partition, at in reached.items())
+        first = self._caught_up_s is None
+        if self._caught_up_s is None or self.is_caught_up:
+            self._caught_up_s = now_s
+        self._has_moved = self.is_caught_up or first or positions != self._positions
+        self._positions = dict(positions)
+        return now_s - self._caught_up_s
+
+    def check(self, now_s: float, *, waits: bool = False) -> None:
+        """Raises StalledError if nothing was read for `stuck_s` although the log has more.
+
+        Until the consumer has joined its group the limit is three times as long. It begins anew when the
+        service `waits` for something else, such as Postgres.
+        """
+        pause_s = min(max(0.0, now_s - self._checked_s), MOST_PAUSE_S)
+        self._checked_s = now_s
+        self._idle_s = 0.0 if waits or self._has_moved else self._idle_s + pause_s
+        limit_s = self.stuck_s if self._positions else 3 * self.stuck_s
+        if self._idle_s > limit_s:
+            raise StalledError(
+                f"the log of metrics grows, but for {self._idle_s:.0f} s nothing was read at "
+                f"{self._positions}; restarting the process rebuilds its consumer"
+            )

@@ -17,6 +17,7 @@ from trackside.contracts.fleet.fleet import (
     WorkerLeft,
     WorkerLost,
 )
+from trackside.contracts.streams.keys import KEYS_STREAM
 from trackside.contracts.tasks.device_commands import (
     GiveInstruction,
     NextParameters,
@@ -26,16 +27,18 @@ from trackside.contracts.tasks.device_commands import (
 )
 from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.contracts.wire.codec import UndecodableError
+from trackside.domain.fleet.fleet import Fleet, evolve
 from trackside.domain.fleet.heartbeats import HeartbeatDigester
+from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
+from trackside.eventlog.keys.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.telemetry import metrics
 from trackside.worker.catalogue.built_in import BUILT_IN, BUILT_IN_SERVICES
 from trackside.worker.catalogue.catalogue_watch import CatalogueChange, known_types
 from trackside.worker.catalogue.task_catalogue import TaskCatalogue
-from trackside.worker.own_membership import OwnMembership
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.fencing import CommandAction, FencingTable, Refusal
 from trackside.worker.placements.local_placement import GiveBack, journal_entry_of, silence_allowed_s
@@ -322,3 +325,22 @@ def _decoded(entry: Entry) -> tuple[Envelope, Message | None]:
     except UndecodableError as error:
         log.warning("undecodable record", topic=entry.topic, offset=entry.offset, reason=str(error)[:500])
         return envelope, None
+
+
+class OwnMembership:
+    """Folds the events about one worker, and those about the keys that they are signed with."""
+
+    def __init__(self, worker_id: str) -> None:
+        self._streams = (worker_id.encode(), KEYS_STREAM.encode())
+        self._fleet = Fleet()
+
+    def take(self, entry: Entry) -> Message | None:
+        """Takes an entry of the topic, in order from its beginning; returns its event if that counts."""
+        own, keys = self._streams
+        stream = next((octets for name, octets in entry.headers if name == "ce_partitionkey"), None) or b""
+        if stream != own and not stream.startswith(keys):
+            return None  # of other workers there may be very many
+        record = decode(entry)
+        if record is None or evolve(self._fleet, record) is not Outcome.APPLIED:
+            return None
+        return record.message

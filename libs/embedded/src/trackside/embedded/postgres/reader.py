@@ -29,3 +29,10 @@ def reader_dsn(dsn: str, password_file: Path) -> str:
     parts = urlsplit(dsn)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{READER}:{quote(password, safe='')}@{host}"))
+
+
+def without_password(dsn: str) -> str:
+    """Returns a DSN that may be shown: without its password."""
+    parts = urlsplit(dsn)
+    login, at, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{login.partition(':')[0]}{at}{host}"))

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +38,6 @@ from trackside.embedded.folder import (
 from trackside.embedded.postgres import server as postgres
 from trackside.embedded.supervision import live_status
 from trackside.embedded.supervision.problems import ProblemLog
-from trackside.embedded.supervision.service_logs import rotate_logs
 from trackside.embedded.supervision.supervised import STARTS_BEFORE_FAILED, SupervisedProcess
 from trackside.telemetry.disk_space import DiskWatch, write_obstacle
 from trackside.telemetry.process_start import end_core_dumps
@@ -397,3 +397,22 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+ROTATED_BYTES = 10_000_000
+"""How long a log gets: as long again is what was before it, in `NAME.log.1`."""
+
+
+def rotate_logs(folder: Path) -> None:
+    """Moves what is in long logs to `NAME.log.1`, in place of what was there.
+
+    A process that runs has its log open: so the file is copied and emptied, and the process appends to its
+    new end. What is written between both is lost. Without room for the copy the log stays as it is.
+    """
+    for log in folder.glob("*.log"):
+        with suppress(OSError):  # it can't be read or written now: a later call does it
+            if log.stat().st_size > ROTATED_BYTES:
+                before = log.with_suffix(".log.1")
+                before.unlink(missing_ok=True)
+                shutil.copy(log, before)
+                os.truncate(log, 0)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from typing import Literal, TypeAlias, TypeVar, cast
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from asyncpg import connect_utils
 
 from trackside.domain.rows.table import RowValues, Table
+from trackside.eventlog.reachability import WITHIN_S, report_until_reachable
 from trackside.projections.database.blockers import Blockers, noted_blockers
-from trackside.projections.database.dsn import BAD_DSN, address_of
 from trackside.projections.database.read_times import with_any_time
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -389,3 +390,28 @@ async def copy_new(connection: Connection, table: Table, rows: Sequence[RowValue
 
 def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+async def report_until_postgres_is_reachable(
+    dsn: str, say: Callable[[str], None], within_s: float = WITHIN_S
+) -> None:
+    """Reports that Postgres does not answer at its address, and why; every 30 s until it does."""
+    server = f"Postgres at {address_of(dsn)}"
+    await report_until_reachable(server, partial(ask_postgres, dsn), say, within_s)
+
+
+BAD_DSN = (
+    "TRACKSIDE_POSTGRES_DSN is malformed: expected postgresql://user:password@host:port/database; write the "
+    "characters / ? # @ : % of a user or a password as %2F, %3F, %23, %40, %3A, %25"
+)
+
+
+def address_of(dsn: str) -> str:
+    """Returns host, port and database of a DSN, without the user and the password."""
+    try:
+        found = urlsplit(dsn)
+        if not found.hostname and (service := parse_qs(found.query).get("service")):
+            return f"service {service[0]} of the service file"
+        return f"{found.hostname or 'localhost'}:{found.port or 5432}/{found.path.lstrip('/')}"
+    except ValueError:
+        return "the address in TRACKSIDE_POSTGRES_DSN"

@@ -1,18 +1,22 @@
 """Where a SummaryWriter's values go: to event files, or to the worker of the task that runs here."""
 
 import os
+import socket
+import weakref
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import trackside.sdk.trial as trial
 from trackside.eventlog.clock import now_ms
 from trackside.sdk.in_task.channel import Channel, ReportedSummary
-from trackside.sdk.summaries.event_file import EventFile
 from trackside.summaries.event_files.values import Graph, HParams, SummaryValue, TextRows
 from trackside.summaries.event_files.writing import (
     PlainHParam,
+    first_record,
     graph_record,
     hparams_records,
     record,
@@ -20,6 +24,40 @@ from trackside.summaries.event_files.writing import (
     tensor_scalar,
 )
 from trackside.summaries.kinds.registry import KINDS
+
+_numbers = count()
+
+
+class EventFile:
+    """An event file of a folder, which is made. Any thread may write."""
+
+    def __init__(self, folder: str, suffix: str) -> None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        time_ms = now_ms()
+        self._writing = Lock()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        while True:
+            name = f"events.out.tfevents.{time_ms // 1000:010d}.{socket.gethostname()}"
+            path = Path(folder) / f"{name}.{os.getpid()}.{next(_numbers)}{suffix}"
+            try:
+                self._descriptor = os.open(path, flags, 0o666)
+            except FileExistsError:  # of another process with this number
+                continue
+            break
+        self.path = path
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        self.write(first_record(time_ms))
+
+    def write(self, records: bytes) -> None:
+        """Writes whole records. Raises OSError, as for a disk that is full."""
+        with self._writing:
+            while records:
+                records = records[os.write(self._descriptor, records) :]
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._writing:
+            self._close()
 
 
 class At(NamedTuple):

@@ -12,7 +12,7 @@ from trackside.domain.rows.table import ViewRow
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import DISK_LOW, ProcessStatus, StackStatus
-from trackside.embedded.postgres.shown_dsn import without_password
+from trackside.embedded.postgres.reader import without_password
 from trackside.embedded.stack import Stack
 from trackside.embedded.supervision.live_status import json_answer
 from trackside.projections.database.postgres import PostgresGoneError, SchemaMissingError

@@ -33,7 +33,7 @@ async def _ask_kafka(kafka: "KafkaSettings") -> None:
 
 
 async def _ask_postgres(dsn: str) -> None:
-    from trackside.projections.database.reachability import report_until_postgres_is_reachable
+    from trackside.projections.database.postgres import report_until_postgres_is_reachable
 
     await report_until_postgres_is_reachable(dsn, _say, WITHIN_S)
 

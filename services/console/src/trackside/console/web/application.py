@@ -1,10 +1,12 @@
 """The web application: routes for pages, charts, pushed changes, commands, assets and logins."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import structlog
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -15,10 +17,10 @@ from starlette.routing import compile_path
 
 from trackside.console.web import assets
 from trackside.console.web.access import Access, Guard
-from trackside.console.web.packing import MEDIA_TYPE, packed
 from trackside.console.web.page import (
     Alerts,
     BadQuery,
+    ChartValues,
     ColumnsFunction,
     PageFunction,
     PageNotFound,
@@ -223,3 +225,26 @@ def make_application(
     others(app)
     app.add_route("/{path:path}", pages.page, ["GET"])
     return Guard(app, access)
+
+
+MEDIA_TYPE = "application/vnd.trackside.columns"
+_TYPES = {"f8": "<f8", "f4": "<f4", "i4": "<i4"}
+
+
+def packed(chart: ChartValues) -> bytes:
+    """Returns columns as bytes; numbers that are neither f4 nor i4 become f8."""
+    listed: list[dict[str, Any]] = []
+    parts: list[bytes] = []
+    for name, values in chart.arrays.items():
+        kind = {"f": "f4", "i": "i4"}.get(values.dtype.char, "f8")
+        column: dict[str, Any] = {"name": name, "type": kind, "length": len(values)}
+        if name in chart.labels:
+            column["labels"] = list(chart.labels[name])
+        listed.append(column)
+        parts.append(_padded(np.ascontiguousarray(values, dtype=_TYPES[kind]).tobytes()))
+    head = json.dumps({"columns": listed, "meta": chart.meta}, default=str, allow_nan=False).encode()
+    return _padded(len(head).to_bytes(4, "little") + head) + b"".join(parts)
+
+
+def _padded(part: bytes) -> bytes:
+    return part + bytes(-len(part) % 8)

@@ -29,13 +29,13 @@ from trackside.aggregates.search.trials.promotion import Start, promotes
 from trackside.aggregates.search.trials.trial_reuse import next_task
 from trackside.contracts.envelope.message import Event, Message
 from trackside.dispatcher.advice.advisor_process import (
+    BACKLOG_LIMIT,
     AdvisorClosed,
     AdvisorError,
     AdvisorProcess,
     SearchSetup,
 )
 from trackside.dispatcher.advice.assessments import AssessmentLoop
-from trackside.dispatcher.advice.backlog import BacklogMonitor
 from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, without_starts
@@ -48,7 +48,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry
 from trackside.telemetry import context
 from trackside.telemetry.context import Span
-from trackside.telemetry.metrics import histogram
+from trackside.telemetry.metrics import gauge, histogram
 
 log = structlog.get_logger("trackside.dispatcher")
 
@@ -337,3 +337,20 @@ def _asked(stream: Stream, search: Search, number: int, began_ns: int) -> Span:
             "trackside.tuner": search.spec.tuner.name,
         },
     )
+
+
+class BacklogMonitor:
+    """Logs once when an advisor process becomes backlogged, and once when its backlog has cleared."""
+
+    def __init__(self) -> None:
+        self._backlogged: set[str] = set()
+
+    def update(self, process: AdvisorProcess) -> None:
+        """Sets the gauge of a process, and logs if it has become backlogged or has cleared since."""
+        gauge("trackside.dispatcher.lane_backlog.requests").labels(process.name).set(process.backlog)
+        if process.backlogged and process.name not in self._backlogged:
+            self._backlogged.add(process.name)
+            log.warning("advisor backlogged", lane=process.name, waiting=process.backlog, limit=BACKLOG_LIMIT)
+        elif not process.backlogged and process.name in self._backlogged:
+            self._backlogged.remove(process.name)
+            log.info("advisor backlog cleared", lane=process.name, waiting=process.backlog)

@@ -22,13 +22,20 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import IO, Any
 
+from trackside.aggregates.search.messages import Direction
+from trackside.aggregates.search.space.axes import SpaceJson
+from trackside.aggregates.search.space.builtin_tuners import TUNERS
+from trackside.aggregates.search.space.promoting_options import PROMOTING
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.plugins.tuner_plugins import PluginTuner
 from trackside.dispatcher.plugins.user_errors import describe
+from trackside.dispatcher.tuners.list_tuner import batch_tuner, grid_tuner
+from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner
+from trackside.dispatcher.tuners.promotion.factory import promoting_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner, TunerWaits
 
 _Op = Mapping[str, Any]
@@ -164,3 +171,28 @@ def _write(replies: IO[bytes], reply: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def make_tuner(
+    space: SpaceJson,
+    tuner: Mapping[str, Any],
+    seed: int,
+    direction: Direction,
+    directions: Sequence[Direction] = (),
+) -> AskTellTuner:
+    """Creates the tuner of a search, without any trials: a built-in one, else an installed one.
+
+    `directions` are those of several objectives, which only built-in tuners can have.
+
+    Raises ValueError for an unknown tuner, and any exception of a user's tuner.
+    """
+    name, options = tuner["name"], tuner.get("options") or {}
+    if name == "grid":
+        return grid_tuner(space, seed)
+    if name == "batch":
+        return batch_tuner(space, options)
+    if name in PROMOTING:
+        return promoting_tuner(space, tuner, seed, direction)
+    if name not in TUNERS:
+        return PluginTuner(space, tuner, seed, direction)
+    return OptunaTuner(space, tuner, seed, directions or (direction,))

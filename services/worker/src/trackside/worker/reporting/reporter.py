@@ -36,6 +36,7 @@ from trackside.contracts.tasks.tasks import (
 from trackside.contracts.wire.secret_search import without_secrets
 from trackside.eventlog.keys.record_writer import RecordWriter
 from trackside.eventlog.log import Appended, Outgoing
+from trackside.telemetry.metrics import counter, exemplar, histogram
 from trackside.worker.messages.report_messages import (
     ArtifactReady,
     MetricPoint,
@@ -44,7 +45,6 @@ from trackside.worker.messages.report_messages import (
     SummaryValueReport,
 )
 from trackside.worker.output_text import tag_text
-from trackside.worker.reporting.attempt_counts import count_end
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.metric_points import points_reported, split_value
@@ -402,3 +402,17 @@ class Reporter:
             entry.stream, event, cause=self.cause, traceparent=self._traceparent, sequence=number
         )
         return writer.encrypted(record, entry.public_key)
+
+
+def count_end(
+    event: AttemptEnded, traceparent: str, then: Callable[[Appended], None] | None, appended: Appended
+) -> None:
+    """Counts an end that the log has; it is not counted when it is sent again."""
+    counter("trackside.worker.ended.tasks").labels(event.end.value).inc()
+    trace = exemplar(traceparent)
+    if event.load_time_ms >= 0:
+        histogram("trackside.worker.load.seconds").observe(event.load_time_ms / 1000, trace)
+    if event.train_time_ms >= 0:
+        histogram("trackside.worker.train.seconds").observe(event.train_time_ms / 1000, trace)
+    if then is not None:
+        then(appended)

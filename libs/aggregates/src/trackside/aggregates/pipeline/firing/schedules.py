@@ -22,14 +22,15 @@ from trackside.aggregates.pipeline.schedule.schedule_messages import (
     SchedulePaused,
     ScheduleResumed,
     ScheduleSpec,
+    ScheduleTrigger,
     ScheduleUpdated,
     UpdateSchedule,
 )
 from trackside.aggregates.pipeline.schedule.schedule_state import Schedule, ScheduleStatus
-from trackside.aggregates.pipeline.schedule.trigger_checks import trigger_problems
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
 from trackside.contracts.envelope.message import Json
 from trackside.contracts.envelope.refusals import Problem, json_path, nearest
+from trackside.contracts.tasks.tasks import AttemptEnd
 from trackside.contracts.wire.secret_search import secrets_in
 from trackside.domain.folding.aggregate import Decided
 from trackside.domain.folding.lookup import Lookup
@@ -311,3 +312,45 @@ def _trigger_problems(spec: ScheduleSpec, path: str) -> Iterator[Problem]:
         if reference.base != TRIGGER:
             message = f"{reference.text}: only what is known of the cause can be named: ${{{TRIGGER}.NAME}}"
             yield Problem(code="bad_reference", path=f"{path}.parameters", message=message)
+
+
+_BOUNDED = ("best", "metric")
+_OF_TASKS = ("task_ended", "artifact", "metric")
+_ENDS = sorted(set(AttemptEnd) - {AttemptEnd.PREEMPTED})
+
+
+def trigger_problems(on: ScheduleTrigger, path: str) -> Iterator[Problem]:
+    """Yields what is missing, too much or impossible in what a schedule waits for, at a path."""
+    if on.event in ("stage", "tag") and not on.of:
+        yield _missing(f"{path}.of", f"missing: which {on.event}")
+    if on.event in ("version", "observed", "best") and on.of:
+        yield _unknown(f"{path}.of", f"{on.event!r} has no kinds; leave it out")
+    if on.event == "task_ended" and on.of and on.of not in _ENDS:
+        message = f"no task ends as {on.of!r}; known: {', '.join(_ENDS)}{nearest(on.of, _ENDS)}"
+        yield Problem(code="unknown_value", path=f"{path}.of", message=message)
+    if on.event not in _OF_TASKS and on.task is not None:
+        yield _unknown(f"{path}.task", f"{on.event!r} is not of a task; a task has {', '.join(_OF_TASKS)}")
+    if on.event != "artifact" and on.kind:
+        yield _unknown(f"{path}.kind", "only an artifact has a kind: `event: artifact`")
+    yield from _bounds_problems(on, path)
+
+
+def _bounds_problems(on: ScheduleTrigger, path: str) -> Iterator[Problem]:
+    bounded = not (on.above is None and on.below is None)
+    if on.event not in _BOUNDED and bounded:
+        message = "bounds are for a value: of a `metric`, or of the `best` trial of a search"
+        yield _unknown(path, message)
+    if on.event == "metric" and not bounded:
+        message = "missing: `above` or `below`, the bounds that a value comes within"
+        yield _missing(f"{path}.above", message)
+    if on.above is not None and on.below is not None and on.above >= on.below:
+        message = f"no value is over {on.above} and under {on.below}"
+        yield Problem(code="unreachable_bounds", path=f"{path}.below", message=message)
+
+
+def _missing(path: str, message: str) -> Problem:
+    return Problem(code="missing_field", path=path, message=message)
+
+
+def _unknown(path: str, message: str) -> Problem:
+    return Problem(code="unknown_field", path=path, message=message)

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -35,7 +36,6 @@ from trackside.worker.child.program.program_lines import (
 )
 from trackside.worker.child.program.program_listener import ProgramListener
 from trackside.worker.child.program.program_talk import ProgramTalk
-from trackside.worker.child.program.stop_signal import StopSignal
 from trackside.worker.durable_files import write_all
 from trackside.worker.messages.assignment import Assignment
 from trackside.worker.output_text import printable
@@ -235,3 +235,30 @@ def _check_runnable(name: str, environment: Mapping[str, str]) -> None:
         raise UnstartableError(
             f"{name} can't be run: it is not an executable file; chmod +x it, or name its interpreter first"
         )
+
+
+class StopSignal:
+    """Survives SIGTERM while a program runs, so that this process can report how the program ended.
+
+    The signal is sent to the whole group; one that comes before the program is in it is forwarded.
+    """
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def __enter__(self) -> "StopSignal":
+        """Begins to survive it."""
+        signal.signal(signal.SIGTERM, self._on_signal)  # a handler, unlike SIG_IGN, isn't kept by exec
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Lets it end the process again."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _on_signal(self, *_: object) -> None:
+        self._seen = True
+
+    def forward_to(self, process: "subprocess.Popen[bytes]") -> None:
+        """Forwards a signal that came before the program ran."""
+        if self._seen:
+            process.terminate()
