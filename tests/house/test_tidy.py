@@ -83,6 +83,19 @@ def test_a_docstring_begins_with_what_is_done_in_the_usual_words() -> None:
     assert found == [], "write Returns, Yields, Reports, Makes or Keeps"
 
 
+def test_a_program_begins_at_the_end_of_its_module() -> None:
+    early = [
+        shown(path)
+        for path in source.python_files()
+        if any(_is_entry(node) for node in source.tree(path).body[:-1])
+    ]
+    assert early == [], "what is defined below it does not exist yet when the program runs"
+
+
+def _is_entry(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
 def test_no_function_is_over_the_limit() -> None:
     long = {}
     for path in source.python_files():

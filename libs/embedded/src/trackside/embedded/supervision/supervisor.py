@@ -395,10 +395,6 @@ def main() -> int:
     return code
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 ROTATED_BYTES = 10_000_000
 """How long a log gets: as long again is what was before it, in `NAME.log.1`."""
 
@@ -416,3 +412,7 @@ def rotate_logs(folder: Path) -> None:
                 before.unlink(missing_ok=True)
                 shutil.copy(log, before)
                 os.truncate(log, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

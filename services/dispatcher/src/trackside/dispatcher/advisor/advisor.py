@@ -169,10 +169,6 @@ def _write(replies: IO[bytes], reply: Mapping[str, Any]) -> None:
         rest = rest[replies.write(rest) :]
 
 
-if __name__ == "__main__":
-    main()
-
-
 def make_tuner(
     space: SpaceJson,
     tuner: Mapping[str, Any],
@@ -196,3 +192,7 @@ def make_tuner(
     if name not in TUNERS:
         return PluginTuner(space, tuner, seed, direction)
     return OptunaTuner(space, tuner, seed, directions or (direction,))
+
+
+if __name__ == "__main__":
+    main()
