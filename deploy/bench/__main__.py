@@ -13,23 +13,14 @@ from typing import Any
 from rich.console import Console
 
 from bench import (
-    artifact_saves,
-    assessments,
-    back_tests,
-    backup_restore,
-    board_queries,
-    command_costs,
     command_latency,
-    ended_trials,
     fork_rate,
     fresh_stack,
     idle_worker,
-    instructions,
     metric_points,
     noop_batch,
     noop_trials,
     pipelines,
-    promotion,
     rebuild_rate,
     recovery,
     releases,
@@ -38,17 +29,13 @@ from bench import (
     restarts,
     resumption,
     rounds,
-    scale,
-    scheduling,
     security,
     service_memory,
     simulation_rate,
     sizes,
     slot_gaps,
     smallest,
-    suggestions,
     summaries,
-    task_starts,
 )
 from bench.console import measure as measure_console
 from bench.measurements import Figure, Goal, Measurements, MissingError, percentile
@@ -59,22 +46,14 @@ from trackside.eventlog.kafka.kafka_log import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
 PARTS = (
-    *("idle", "trials", "batch", "slots", "starts", "answers", "rebuild"),
-    *("points", "scheduling", "suggestions", "verdicts", "recovery", "restarts", "ended"),
-    *("replay", "simulation"),
-    *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
-    "service-memory",
-    "backup",
-    "console",
-    command_costs.PART,
-    security.PART,
+    *("idle", "trials", "batch", "slots", "answers", "rebuild", "points", "recovery", "restarts"),
+    *("replay", "simulation", "resumption", "pipelines", "sizes", "service-memory", "console", security.PART),
 )
 PEERS = "peers"
 SIZES: dict[str, tuple[float, float, str]] = {
     "trials": (300, 30, "trials of the no-op search"),
     "tasks": (2_000, 60, "tasks of a batch, five times"),
     "paced": (80, 8, "trials of 0.25 s, four times"),
-    "starts": (100, 4, "starts of tasks, cold and warm"),
     "commands": (200, 12, "commands that are answered"),
     "requests": (5_000, 100, "requests to a service"),
     "rounds": (30, 3, "rounds of a job"),
@@ -83,7 +62,6 @@ SIZES: dict[str, tuple[float, float, str]] = {
     "kills": (5, 1, "kills of each process, quiet and loaded"),
     "points": (1_000_000, 5_000, "metric points"),
     "idle": (5.0, 1.0, "seconds that an idle worker is watched"),
-    "decisions": (5_000, 50, "decisions of the scheduler"),
     "jobs": (100_000, 100, "jobs of 100 points each that are read"),
     "board-trials": (100_000, 200, "trials of 100 points that boards show"),
     "changes": (100, 5, "changes that the console pushes"),
@@ -111,15 +89,6 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--turns", type=int, default=3, help="how often each of both is measured (3)")
     parser.add_argument("--peers", action="store_true", help="also run Ray Tune and Optuna, alternating")
-    parser.add_argument(
-        "--scale-trials",
-        type=int,
-        action="append",
-        help="trials of the part scale; may be repeated (1000, 10000)",
-    )
-    parser.add_argument(
-        "--scale-devices", type=int, default=100, help="simulated devices of the part scale (100)"
-    )
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(
         smallest.OPTION,
@@ -128,7 +97,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--only",
-        choices=(*PARTS, PEERS, scale.PART, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
+        choices=(*PARTS, PEERS, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
         action="append",
         help="measure only this; may be repeated; summaries, rounds: all parts; recovery: also restarts",
     )
@@ -140,21 +109,6 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     for group in groups.keys() & options.parts:
         options.parts |= {*groups[group]}
     return options
-
-
-async def _measure_long_logs(
-    stack: Stack, log: KafkaLog, options: argparse.Namespace, console: Console
-) -> list[Measurements]:
-    """Measures what reads a long log: its rebuild, its backup and restore."""
-    measurements: list[Measurements] = []
-    endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)
-    if "rebuild" in options.parts:
-        console.print(f"a log of {options.events:,} events, read raw and rebuilt")
-        measurements.append(await rebuild_rate.measure(endpoints, options.events))
-    if "backup" in options.parts:
-        console.print(f"a backup of {options.events:,} events, restored to another Kafka")
-        measurements.append(await backup_restore.measure(endpoints, options.events))
-    return measurements
 
 
 async def measure(stack: Stack, options: argparse.Namespace, console: Console) -> list[Measurements]:
@@ -181,16 +135,13 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             measurements.append(
                 await slot_gaps.measure(stack, log, options.trials, options.paced, append_p50_ms)
             )
-        if "starts" in parts:
-            console.print(f"{options.starts} starts of new processes and of a warm one")
-            measurements.append(await task_starts.measure(stack, log, options.starts, append_p50_ms))
         if "answers" in parts:
             console.print(f"{options.commands} commands")
             measurements.append(await command_latency.measure(log, options.commands, searches=20))
-        if "instructions" in parts:
-            console.print(f"{options.commands} instructions to a service")
-            measurements.append(await instructions.measure(log, options.commands, append_ms))
-        measurements += await _measure_long_logs(stack, log, options, console)
+        if "rebuild" in parts:
+            console.print(f"a log of {options.events:,} events, read raw and rebuilt")
+            endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)
+            measurements.append(await rebuild_rate.measure(endpoints, options.events))
         if "recovery" in parts:
             console.print(f"a dispatcher with {options.ended:,} ended trials, killed and started again")
             measurements.append(
@@ -212,22 +163,18 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         measurements += await rounds.measure(log, options, console, append_p50_ms)
         measurements += await measure_console(stack, log, options, console)
         measurements += await comparison.measure_part(stack, log, options, console)
-        measurements += await security.measure_part(stack, log, options, console)
-        return measurements + await scale.measure_part(stack, options, console)
+        return measurements + await security.measure_part(stack, log, options, console)
 
 
 async def measure_log(
     stack: Stack, log: KafkaLog, options: argparse.Namespace, console: Console
 ) -> list[Measurements]:
-    """Measures the parts about states, queries and sizes of the log, metric points, and boards."""
+    """Measures the parts about states, queries and sizes of the log, and metric points."""
     parts = options.parts
     measurements: list[Measurements] = []
     if "restarts" in parts:
         console.print(f"each process of the stack, killed {options.kills} times, quiet and under load")
         measurements.append(await restarts.measure(stack, log, options.kills))
-    if "ended" in parts:
-        console.print(f"the state of a search with {ended_trials.TRIALS:,} ended trials")
-        measurements.append(await ended_trials.measure())
     if "replay" in parts:
         console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
         measurements.append(await replay_queries.measure(log))
@@ -237,10 +184,7 @@ async def measure_log(
     if "sizes" in parts:
         console.print(f"{options.sized:,} trials of {sizes.STEPS} steps, and {sizes.IDLE_S:g} s without any")
         measurements.append(await sizes.measure(stack, log, options.sized))
-    if "verdicts" in parts:
-        console.print("reports of 100 live trials through an assessor")
-        measurements.append(await assessments.measure(log))
-    return measurements + await board_queries.measure(stack.postgres_dsn, options, console)
+    return measurements
 
 
 def measure_alone(options: argparse.Namespace, console: Console) -> list[Measurements]:
@@ -250,24 +194,6 @@ def measure_alone(options: argparse.Namespace, console: Console) -> list[Measure
     if "simulation" in parts:
         console.print("searches of 30 trials with faults, in virtual time")
         measurements.append(simulation_rate.measure())
-    if "scheduling" in parts:
-        console.print(f"{options.decisions:,} decisions of the scheduler, 1,000 devices, 10,000 tasks")
-        measurements.append(scheduling.measure(devices=1_000, queued=10_000, decisions=options.decisions))
-    if "suggestions" in parts:
-        console.print("suggestions after 100, 1,000 and 10,000 trials")
-        measurements.append(suggestions.measure())
-    if "promotion" in parts:
-        console.print("ASHA that promotes trials, next to ASHA that stops them")
-        measurements.append(promotion.measure())
-    if "back-tests" in parts:
-        console.print(f"{back_tests.THRESHOLDS} thresholds over {back_tests.ROUNDS} rounds of a job")
-        measurements.append(back_tests.measure())
-    if command_costs.PART in parts:
-        console.print("the dearest commands of each type, decoded and decided")
-        measurements.append(command_costs.measure())
-    if "artifacts" in parts:
-        console.print("artifacts: 1 GiB, and 1,000 files of 4 KiB")
-        measurements.append(artifact_saves.measure())
     measurements += summaries.measure_alone(options, console)
     return measurements + rounds.measure_alone(options, console)
 

@@ -11,6 +11,7 @@ from bench import synthetic_log
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from bench.new_database import create_database
 from trackside.aggregates.registry import CODEC
+from trackside.contracts.envelope.ids import new_id
 from trackside.contracts.envelope.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka.kafka_log import KafkaLog
@@ -25,7 +26,6 @@ from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import RebuildProgress, RebuildReport, rebuild
 
 TOPICS = Topics("bench-rebuild.")
-DATABASE = "bench_rebuild"
 COPY_ROWS = 20_000
 EARLY = 0.2
 TABLE = """CREATE TABLE raw_events (partition integer NOT NULL, log_offset bigint NOT NULL,
@@ -119,7 +119,7 @@ async def rebuild_once(
 
 async def prepare_database(place: Endpoints) -> Endpoints:
     """Creates a database with empty read models whose positions are at the end of the log."""
-    dsn = await create_database(place.dsn, DATABASE)
+    dsn = await create_database(place.dsn, f"bench_{new_id()}")
     ends = {
         (topic.name, partition): end
         for topic in place.topics.shared

@@ -9,8 +9,6 @@ from rich.table import Table
 from bench.measurements import Figure, Goal
 
 WIDTH = 100
-SLOWEST = 15
-"""How many of the queries of the boards are listed, the slowest first."""
 STYLES = {"aim": "green", "floor": "yellow", "below": "red"}
 
 
@@ -45,9 +43,6 @@ def print_report(
     if hops := details.get("hops_ms"):
         console.print("\nfrom one task's end to the next one's start, medians in ms by the log's clock:")
         console.print("  " + "; ".join(f"{hop} {number(value)}" for hop, value in hops.items()))
-    if hops := details.get("instruction_hops_ms"):
-        each = "; ".join(f"{hop} {number(value)}" for hop, value in hops.items())
-        console.print(f"\nfrom an instruction to its acknowledgement, medians of each hop in ms: {each}")
     if cpu_ms := details.get("cpu_ms"):
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nprocessor time of one trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
@@ -59,10 +54,6 @@ def print_report(
     if cpu_ms := details.get("warm_cpu_ms"):
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nof a warm trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
-    for query in details.get("board_queries", ())[:SLOWEST]:
-        times = f"{query['ms']:7.0f} ms {query['cpu_ms']:6.0f} ms cpu"
-        measured = f"{times} {query['rows']:6} rows {query['bytes'] / 1000:4.0f} kB"
-        console.print(f"  {measured}  {query['query'].removeprefix('Trackside: ')}", soft_wrap=True)
     if pids := details.get("pids"):
         console.print(
             f"\nfresh pids: {', '.join(map(str, pids[:8]))} ... {pids[-1]} ({len(set(pids))} in all)"

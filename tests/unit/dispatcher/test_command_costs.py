@@ -7,9 +7,9 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from bench.command_costs import dearest, decide, measured, received
-from bench.dear_commands import SIZE, Input, Recipe, recipes, repetitions
 
+from tests.unit.dispatcher.command_costs import dearest, decide, measured, received
+from tests.unit.dispatcher.dear_commands import SIZE, Input, Recipe, recipes, repetitions
 from trackside.eventlog.garbage import collecting_seldom
 
 CALLS_PER_BYTE = 20

@@ -2,13 +2,13 @@
 
 import json
 import random
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.whatif.recorded_rounds import recorded_rounds
 from trackside.aggregates.rounds.job.trigger_messages import MetricCondition
 from trackside.whatif.job_comparison import JobComparison, JobGrid, compare_job
 from trackside.whatif.job_recording import JobRecording
@@ -20,11 +20,8 @@ ROUNDS, SEED = 120, 18
 
 
 @pytest.fixture
-def eventful(monkeypatch: pytest.MonkeyPatch) -> JobRecording:
+def eventful() -> JobRecording:
     """Returns a job of 120 rounds: some fail, are forced, or not evaluated; three models are taken back."""
-    monkeypatch.setattr(sys, "path", [str(DEPLOY), *sys.path])
-    from bench.back_tests import recorded_rounds
-
     recording, source = recorded_rounds(ROUNDS, SEED), random.Random(SEED)
     began_ms, spec = recording.specs[0]
     often = MetricCondition(type="condition", metric="num_of_samples", operator=">=", threshold=80)

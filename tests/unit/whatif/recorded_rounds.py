@@ -1,35 +1,13 @@
-"""What-if of an incremental job: 100 thresholds of deploy over 500 recorded rounds, in memory."""
+"""A recorded job of incremental learning, for what-if."""
 
 import hashlib
 import random
 
-from bench.measurements import Figure, Goal, Measurements, check_count
 from trackside.aggregates.rounds.job.job_spec import JobSpec
-from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.garbage import collecting_seldom
-from trackside.whatif.job_comparison import JobGrid, compare_job
 from trackside.whatif.job_recording import JobRecording, RoundTrace
 
-ROUNDS, THRESHOLDS = 500, 100
 SAMPLES = 100
-SEED = 17
 BEGAN_MS, MINUTE_MS = 1_767_225_600_000, 60_000
-LIMIT_S, AIM_S = 1.0, 0.5
-
-
-def measure() -> Measurements:
-    """Decides 500 rounds again with each of 100 thresholds; garbage is collected as `replay whatif` does."""
-    recording = recorded_rounds(ROUNDS, SEED)
-    thresholds = [0.001 * number for number in range(THRESHOLDS)]
-    with collecting_seldom():
-        began = monotonic_s()
-        comparison = compare_job(recording, JobGrid(thresholds=thresholds))
-        seconds = monotonic_s() - began
-    goal = Goal(LIMIT_S, AIM_S, at_most=True)
-    figure = Figure("S3", f"{THRESHOLDS} thresholds over {ROUNDS} rounds", seconds, "s", goal=goal)
-    decided = sum(len(result.rounds) for result in comparison.results)
-    counted = [check_count("rounds decided again", (THRESHOLDS + 1) * ROUNDS, decided)]
-    return Measurements([figure], counted, {"back_test_s": seconds})
 
 
 def recorded_rounds(count: int, seed: int) -> JobRecording:

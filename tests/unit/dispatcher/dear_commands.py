@@ -1,4 +1,4 @@
-"""Dear commands for the bench of their costs: bodies of each type that are as large as a record may be.
+"""Dear commands for the test of their costs: bodies of each type that are as large as a record may be.
 
 Dear ones are looked for among examples, of which one part is repeated until the record is full, and
 inputs by hand, which no example leads to.
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.smallest import size
 from trackside.aggregates import documents
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.envelope.message import Json
@@ -18,7 +17,7 @@ from trackside.contracts.envelope.topics import MAX_COMMAND_BYTES
 from trackside.contracts.wire.ingress import MAX_ITEMS
 from trackside.domain.pipelines.value_schemas import MAX_PATTERNS
 
-SIZE = size(MAX_COMMAND_BYTES - 1_024, 8_192)
+SIZE = MAX_COMMAND_BYTES - 1_024
 """Bytes of a command's body: what a record of a command may have, less its headers."""
 RUN, SEARCH, BATCH = (
     "trackside.start-pipeline-run.v1",

@@ -1,4 +1,4 @@
-"""P32: what the dearest commands cost that the limits admit, beside decoding and checking the same bytes.
+"""What the dearest commands cost that the limits admit, beside decoding and checking the same bytes.
 
 All streams are decided in one loop: while a command is decided, all others wait.
 """
@@ -9,8 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.dear_commands import SIZE, Input, Recipe, recipes
-from bench.measurements import Figure, Goal, Measurements
+from tests.unit.dispatcher.dear_commands import SIZE, Input, Recipe
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.envelope.message import Envelope, Event, Record
 from trackside.contracts.streams.commands import CommandRefused
@@ -19,10 +18,8 @@ from trackside.dispatcher.intake.intake import Intake
 from trackside.domain.commands.react import react
 from trackside.domain.fleet.capabilities import Capabilities
 from trackside.domain.folding.streams import Streams
-from trackside.eventlog.garbage import collecting_seldom
 from trackside.eventlog.log import Entry
 
-PART = "decisions"
 TASK_TYPES = frozenset({"digits", "prepare", "noop"})
 CAPABILITIES = Capabilities(TASK_TYPES, ("w1/cpu-0",), frozenset({"cpu-0", "w1/cpu-0"}))
 STREAM = "s"
@@ -92,23 +89,3 @@ def dearest(costs: Sequence[Cost]) -> dict[str, Cost]:
         if name not in found or cost.decide_ms > found[name].decide_ms:
             found[name] = cost
     return found
-
-
-def measure() -> Measurements:
-    """Measures all inputs, with garbage collected as the services do; shows the dearest of each type."""
-    with collecting_seldom():
-        found = dearest([measured(each) for each in recipes()])
-    ranked = sorted(found.values(), key=lambda each: -each.decide_ms)
-    figures = [
-        Figure(
-            "P32",
-            f"{each.recipe.command_type.removeprefix('trackside.')}: {each.recipe.what}, {each.answer}",
-            each.decide_ms,
-            "ms",
-            each.read_ms,
-            "decoding and checking it",
-            Goal(5, 1, at_most=True, ratio=True),
-        )
-        for each in ranked
-    ]
-    return Measurements(figures, [f"{len(found)} command types, bodies of at most {SIZE:,} bytes"], {})
