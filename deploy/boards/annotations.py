@@ -42,10 +42,9 @@ def workers() -> Annotation:
         "Workers",
         PURPLE,
         rows(
-            """SELECT joined_at AS time, 'Worker ' || worker_id || ' joins' AS text, 'join' AS tags FROM
-            workers
-            WHERE $__timeFilter(joined_at)
-            UNION ALL SELECT gone_at, 'Worker ' || worker_id || ': ' || status, status FROM workers
+            """SELECT joined_at AS time, 'Worker ' || worker_id || ' joins' AS text, 'join' AS tags
+            FROM workers WHERE $__timeFilter(joined_at) UNION ALL
+            SELECT gone_at, 'Worker ' || worker_id || ': ' || status, status FROM workers
             WHERE $__timeFilter(gone_at) ORDER BY time LIMIT 200"""
         ),
     )

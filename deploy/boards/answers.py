@@ -6,7 +6,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +28,6 @@ class Target:
     is_sql: bool
     is_series: bool = False
     is_instant: bool = False
-    legend: str = ""
     ref_id: str = "A"
     interval_s: float = 1.0
     panel: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of a query, with the names of their columns; of PromQL a row is time, series and value."""
+    """The rows of a query, with the names of their columns; of PromQL a row is time and value."""
 
     target: Target
     columns: Sequence[str]
@@ -73,7 +71,6 @@ def targets(board: Mapping[str, Any]) -> Iterator[Target]:
                 is_sql=is_sql,
                 is_series=is_sql and target["format"] == "time_series",
                 is_instant=bool(target.get("instant")),
-                legend=target.get("legendFormat", ""),
                 ref_id=target["refId"],
                 interval_s=least,
                 panel=panel,
@@ -114,13 +111,6 @@ def _check_series(target: Target, columns: Sequence[str], rows: Sequence[Sequenc
         raise ValueError(f"{target.name}: the times do not ascend; Grafana refuses such a series")
 
 
-def seconds(moment: Any) -> float:
-    """Returns a time of an answer in seconds since 1970: a number of 13 digits is in ms, as in Grafana."""
-    if isinstance(moment, datetime):
-        return moment.timestamp()
-    return float(moment) / (1000 if moment > 1e11 else 1)
-
-
 async def as_reader(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
     """Opens a connection with the rights and the search path of dashboards."""
     connection = await asyncpg.connect(dsn)
@@ -132,7 +122,7 @@ async def as_reader(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
 
 
 def ask_prometheus(url: str, target: Target, view: View) -> Answer:
-    """Returns what Prometheus answers: a row for each time, series and value.
+    """Returns what Prometheus answers: a row for each value of each series.
 
     Raises ValueError for an expression that Prometheus refuses.
     """
@@ -151,19 +141,11 @@ def ask_prometheus(url: str, target: Target, view: View) -> Answer:
     except urllib.error.HTTPError as error:
         raise ValueError(f"{target.name}: {json.load(error)['error']}") from error
     rows = [
-        (float(at), label(target.legend, series["metric"]), float(value))
+        (float(at), float(value))
         for series in body["data"]["result"]
         for at, value in (series.get("values") or [series["value"]])
     ]
-    return Answer(target, ["time", "metric", "value"], rows)
-
-
-def label(legend: str, labels: Mapping[str, str]) -> str:
-    """Returns the name of a series: its legend with the labels in their places."""
-    text = legend or "value"
-    for name, value in labels.items():
-        text = text.replace(f"{{{{{name}}}}}", value)
-    return text
+    return Answer(target, ["time", "value"], rows)
 
 
 def _interval_s(interval: str) -> float:

@@ -5,8 +5,8 @@ from boards.board import Board, Place, Section
 from boards.panels import Panel, bars, graph, node_graph
 from boards.queries import curves, rows
 from boards.selected import BATCH, BATCH_BOX, RUN, RUN_BOX
-from boards.style import BLUE, COUNT, GREEN, RED, SHARE
-from boards.tables import Column, table
+from boards.style import BLUE, GREEN, RED, SHARE
+from boards.tables import table
 
 
 def board() -> Board:
@@ -32,9 +32,8 @@ def _graph() -> Panel:
         "A node for each step, with its state; an arrow to each step that needs it.",
         rows(
             f"""SELECT id, title, subtitle, mainstat, secondarystat, arc__succeeded, arc__failed,
-                arc__running,
-            arc__waiting, detail__parameters::text AS detail__parameters FROM run_nodes WHERE run_id =
-            {RUN}"""
+            arc__running, arc__waiting, detail__parameters::text AS detail__parameters FROM run_nodes
+            WHERE run_id = {RUN}"""
         ),
         rows(f"SELECT id, source, target, mainstat FROM run_edges WHERE run_id = {RUN}"),
         {"arc__succeeded": GREEN, "arc__failed": RED, "arc__running": BLUE, "arc__waiting": "#b0c4de"},
@@ -45,21 +44,11 @@ def _runs() -> Panel:
     return table(
         "Runs",
         "Runs of pipelines within the range, newest first.",
-        rows(
-            f"""SELECT run_id, status, progress, ended_steps || '/' || steps AS ended_steps, started_at,
-            duration_s, {links.span("started_at", "ended_at")} FROM runs
-            WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
-            ORDER BY started_at DESC LIMIT 100"""
-        ),
-        [
-            Column("run_id", title="run", link=links.to_run(spans=True)),
-            Column("status", 105, status=True),
-            Column("progress", 70),
-            Column("ended_steps", 55, "steps"),
-            Column("started_at", 150, "started"),
-            Column("duration_s", 75, "took"),
-            *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
-        ],
+        f"""SELECT run_id, status, progress, ended_steps || '/' || steps AS ended_steps, started_at,
+        duration_s, {links.span("started_at", "ended_at")} FROM runs WHERE started_at <= $__timeTo()
+        AND coalesce(ended_at, now()) >= $__timeFrom() ORDER BY started_at DESC LIMIT 100""",
+        """run_id run > run+time | status 105 ! | progress 70 | ended_steps 55 steps |
+        started_at 150 started | duration_s 75 took | (from_ms) | (to_ms)""",
     )
 
 
@@ -68,26 +57,13 @@ def _steps() -> Panel:
         "Steps",
         "In the order of the definition. `waited` is from ready to started on a worker, `took` from there "
         "on.",
-        rows(
-            f"""SELECT step, what, state, items, waited_s, took_s, end_kind, reason, started_at, ended_at,
+        f"""SELECT step, what, state, items, waited_s, took_s, end_kind, reason, started_at, ended_at,
             parameters::text AS parameters, (SELECT max(task_id) FROM tasks
             WHERE tasks.stream_id = steps.run_id AND tasks.name = steps.step) AS task_id
-            FROM steps WHERE run_id = {RUN} ORDER BY number LIMIT 500"""
-        ),
-        [
-            Column("step", 150, link=links.to_trial()),
-            Column("what", 120),
-            Column("state", 90, status=True),
-            Column("items", 60),
-            Column("waited_s", 80, "waited"),
-            Column("took_s", 80, "took"),
-            Column("end_kind", 100, "end", status=True),
-            Column("reason", 150),
-            Column("started_at", 160, "started"),
-            Column("ended_at", 160, "ended"),
-            Column("parameters"),
-            Column("task_id", hidden=True),
-        ],
+            FROM steps WHERE run_id = {RUN} ORDER BY number LIMIT 500""",
+        """step 150 > trial | what 120 | state 90 ! | items 60 | waited_s 80 waited | took_s 80 took |
+        end_kind 100 ! end | reason 150 | started_at 160 started | ended_at 160 ended | parameters |
+        (task_id)""",
     )
 
 
@@ -100,7 +76,6 @@ def _metrics() -> Panel:
             avg(value) AS value FROM run_metrics
             WHERE run_id = {RUN} AND $__timeFilter(wall_time) GROUP BY 1, 2 ORDER BY 1"""
         ),
-        unit=COUNT,
         minimum=None,
         none="The definition of the run mirrors no metric, or none has a point within the range",
     )
@@ -110,18 +85,9 @@ def _gates() -> Panel:
     return table(
         "Gates",
         "Those of the selected run, and all that are open.",
-        rows(
-            f"""SELECT run_id, step, state, message, opened_at, due_at FROM gates
-            WHERE run_id = {RUN} OR state = 'open' ORDER BY state <> 'open', opened_at DESC LIMIT 100"""
-        ),
-        [
-            Column("run_id", 120, "run", links.to_run()),
-            Column("step", 80),
-            Column("state", 75, status=True),
-            Column("message"),
-            Column("opened_at", 150, "opened"),
-            Column("due_at", 150, "due"),
-        ],
+        f"""SELECT run_id, step, state, message, opened_at, due_at FROM gates
+            WHERE run_id = {RUN} OR state = 'open' ORDER BY state <> 'open', opened_at DESC LIMIT 100""",
+        "run_id 120 run > run | step 80 | state 75 ! | message | opened_at 150 opened | due_at 150 due",
         none="The run has no gate, and none is open",
     )
 
@@ -130,25 +96,13 @@ def _batches() -> Panel:
     return table(
         "Batches",
         "Batches within the range, newest first.",
-        rows(
-            f"""SELECT batch_id, name, status, groups_over || '/' || groups AS groups_over, tasks, open_tasks,
+        f"""SELECT batch_id, name, status, groups_over || '/' || groups AS groups_over, tasks, open_tasks,
             finished_tasks, unfinished_tasks, started_at, duration_s, {links.span("started_at", "ended_at")}
             FROM batches WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
-            ORDER BY started_at DESC LIMIT 100"""
-        ),
-        [
-            Column("batch_id", title="batch", link=links.to_batch(spans=True)),
-            Column("name", 90),
-            Column("status", 80, status=True),
-            Column("groups_over", 65, "groups"),
-            Column("tasks", 50),
-            Column("open_tasks", 50, "open"),
-            Column("finished_tasks", 70, "finished"),
-            Column("unfinished_tasks", 55, "failed"),
-            Column("started_at", 150, "started"),
-            Column("duration_s", 70, "took"),
-            *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
-        ],
+            ORDER BY started_at DESC LIMIT 100""",
+        """batch_id batch > batch+time | name 90 | status 80 ! | groups_over 65 groups | tasks 50 |
+        open_tasks 50 open | finished_tasks 70 finished | unfinished_tasks 55 failed |
+        started_at 150 started | duration_s 70 took | (from_ms) | (to_ms)""",
     )
 
 
@@ -171,24 +125,12 @@ def _tasks() -> Panel:
     return table(
         "Tasks of the batch that did not finish",
         "The newest 100: those that still run first, then those that ended otherwise than finished.",
-        rows(
-            f"""SELECT task_id, name, state, ending, attempts, worker_id, unschedulable, queued_at,
-                ended_at, stop_reason
-            FROM tasks WHERE stream_id = {BATCH} AND (ended_at IS NULL OR ending <> 'finished')
-            ORDER BY ended_at DESC NULLS FIRST, queued_at DESC LIMIT 100"""
-        ),
-        [
-            Column("task_id", 260, "task", links.to_trial()),
-            Column("name", 130),
-            Column("state", 90, status=True),
-            Column("ending", 110, status=True),
-            Column("attempts", 80),
-            Column("worker_id", 150, "worker", links.to_worker()),
-            Column("unschedulable", 200),
-            Column("queued_at", 160, "queued"),
-            Column("ended_at", 160, "ended"),
-            Column("stop_reason"),
-        ],
+        f"""SELECT task_id, name, state, ending, attempts, worker_id, unschedulable, queued_at, ended_at,
+        stop_reason FROM tasks WHERE stream_id = {BATCH} AND (ended_at IS NULL OR ending <> 'finished')
+        ORDER BY ended_at DESC NULLS FIRST, queued_at DESC LIMIT 100""",
+        """task_id 260 task > trial | name 130 | state 90 ! | ending 110 ! | attempts 80 |
+        worker_id 150 worker > worker | unschedulable 200 | queued_at 160 queued |
+        ended_at 160 ended | stop_reason""",
         none="All tasks of the batch have finished",
     )
 
@@ -197,24 +139,10 @@ def _schedules() -> Panel:
     return table(
         "Schedules of pipelines",
         "When each is next, and what the last time led to.",
-        rows(
-            """SELECT pipeline_id, schedule, status, cron, timezone, fires, skips, next_at, fired_at,
-            last_run, last_skip,
-            last_message FROM schedules ORDER BY next_at NULLS LAST LIMIT 100"""
-        ),
-        [
-            Column("pipeline_id", 170, "pipeline"),
-            Column("schedule", 130),
-            Column("status", 90, status=True),
-            Column("cron", 110),
-            Column("timezone", 90),
-            Column("fires", 60),
-            Column("skips", 60),
-            Column("next_at", 160, "next"),
-            Column("fired_at", 160, "last time"),
-            Column("last_run", 220, link=links.to_run("last_run")),
-            Column("last_skip", 120, "skipped"),
-            Column("last_message"),
-        ],
+        """SELECT pipeline_id, schedule, status, cron, timezone, fires, skips, next_at, fired_at,
+        last_run, last_skip, last_message FROM schedules ORDER BY next_at NULLS LAST LIMIT 100""",
+        """pipeline_id 170 pipeline | schedule 130 | status 90 ! | cron 110 | timezone 90 | fires 60 |
+        skips 60 | next_at 160 next | fired_at 160 last time | last_run 220 > run:last_run |
+        last_skip 120 skipped | last_message""",
         none="No pipeline has a schedule",
     )

@@ -5,9 +5,9 @@ from boards.board import Board, Place, Section, Variable
 from boards.fleet_tasks import WORKERS, of_instances
 from boards.held_devices import held_devices
 from boards.panels import Panel, graph, number, timeline
-from boards.queries import FROM_MS, RATE, TO_MS, curves, latest, promql, rows
-from boards.style import BLUE, BYTES, COUNT, GREEN, ORANGE, SHARE, series
-from boards.tables import Column, table
+from boards.queries import FROM_MS, TO_MS, curves, latest, promql
+from boards.style import BLUE, GREEN, ORANGE, SHARE, series
+from boards.tables import table
 
 MAX_DEVICES = 40
 
@@ -54,28 +54,25 @@ def board() -> Board:
 
 
 def _numbers() -> list[Panel]:
-    workers = series("trackside.scheduler.fleet.workers")
-    busy, free = series("trackside.scheduler.busy.devices"), series("trackside.scheduler.free.devices")
-    queue = series("trackside.scheduler.queue.tasks")
     return [
         number(
             "Workers",
             "Workers that send heartbeats.",
-            latest(f'sum({workers}{{state="present"}})'),
-            unit=COUNT,
+            latest('sum(trackside.scheduler.fleet.workers{state="present"})'),
         ),
         work_panels.lost_workers(),
         number(
             "Busy devices",
             "Share of the devices of live workers that have a task.",
-            latest(f"sum({busy}) / (sum({busy}) + sum({free}))"),
-            unit=SHARE,
+            latest(
+                "sum(trackside.scheduler.busy.devices) / (sum(trackside.scheduler.busy.devices) + "
+                "sum(trackside.scheduler.free.devices))"
+            ),
         ),
         number(
             "Tasks that fit a free device",
             "They wait although a free device fits them now: more than a moment of this is a fault.",
-            latest(f'sum({queue}{{reason="device_free"}})'),
-            unit=COUNT,
+            latest('sum(trackside.scheduler.queue.tasks{reason="device_free"})'),
             steps=((None, GREEN), (10, ORANGE)),
         ),
         work_panels.unschedulable_tasks(),
@@ -87,27 +84,13 @@ def _devices() -> Panel:
     return table(
         "Devices now",
         "With the task that was assigned last. Reserved is what the scheduler holds for tasks.",
-        rows(
-            f"""SELECT worker_id, device_id, kind, name, state, tasks, reserved_bytes, memory_bytes,
-                task_id, stream_id,
-            attempt_status, since AS since_at, unhealthy FROM devices WHERE {WORKERS}
-            ORDER BY worker_id, device_id LIMIT 500"""
-        ),
-        [
-            Column("worker_id", 150, "worker", links.to_worker()),
-            Column("device_id", 80, "device"),
-            Column("kind", 60),
-            Column("name", 120),
-            Column("state", 80, status=True),
-            Column("tasks", 60),
-            Column("reserved_bytes", 90, "reserved"),
-            Column("memory_bytes", 90, "memory"),
-            Column("task_id", 220, "task", links.to_trial()),
-            Column("stream_id", 190, "stream", links.to_search("stream_id")),
-            Column("attempt_status", 95, "attempt", status=True),
-            Column("since_at", 155, "since"),
-            Column("unhealthy"),
-        ],
+        f"""SELECT worker_id, device_id, kind, name, state, tasks, reserved_bytes, memory_bytes, task_id,
+        stream_id, attempt_status, since AS since_at, unhealthy FROM devices WHERE {WORKERS}
+        ORDER BY worker_id, device_id LIMIT 500""",
+        """worker_id 150 worker > worker | device_id 80 device | kind 60 | name 120 | state 80 ! |
+        tasks 60 | reserved_bytes 90 reserved | memory_bytes 90 memory | task_id 220 task > trial |
+        stream_id 190 stream > search:stream_id | attempt_status 95 ! attempt | since_at 155 since |
+        unhealthy""",
     )
 
 
@@ -136,10 +119,9 @@ def _use() -> list[Panel]:
             "Time in use of devices",
             "The share of the time that tasks held each device: right also for tasks of milliseconds.",
             promql(
-                f"rate({of_instances('trackside.worker.device_busy.seconds')}{RATE})",
+                f"rate({of_instances('trackside.worker.device_busy.seconds')}[rate])",
                 "{{instance}} {{device}}",
             ),
-            unit=SHARE,
         ),
         graph(
             "Cores in use",
@@ -149,10 +131,9 @@ def _use() -> list[Panel]:
                 of_instances("trackside.worker.device_utilisation.ratio"), "{{instance}} {{device}} sampled"
             ),
             promql(
-                f"rate({of_instances('trackside.worker.device_processor.seconds')}{RATE})",
+                f"rate({of_instances('trackside.worker.device_processor.seconds')}[rate])",
                 "{{instance}} {{device}} processor",
             ),
-            unit=SHARE,
         ),
         graph(
             "Memory of devices",
@@ -162,13 +143,11 @@ def _use() -> list[Panel]:
                 of_instances("trackside.worker.device_reserved.bytes"), "{{instance}} {{device}} reserved"
             ),
             promql(of_instances("trackside.worker.device_total.bytes"), "{{instance}} {{device}} size"),
-            unit=BYTES,
         ),
         graph(
             "Tasks on devices",
             "Tasks that have a process and the device.",
             promql(of_instances("trackside.worker.device.tasks"), "{{instance}} {{device}}"),
-            unit=COUNT,
         ),
     ]
 
@@ -177,38 +156,24 @@ def _waiting() -> Panel:
     return table(
         "Waiting tasks",
         "The longest waiting 100, those that no worker can run first.",
-        rows(
-            f"""SELECT task_id, stream_id, task_type, queue, kind, devices, priority, attempts,
+        f"""SELECT task_id, stream_id, task_type, queue, kind, devices, priority, attempts,
             extract(epoch FROM now() - queued_at) AS waiting_s, unschedulable, not_before,
             {links.span("queued_at", "ended_at")} FROM tasks WHERE state = 'queued'
-            ORDER BY unschedulable IS NULL, queued_at LIMIT 100"""
-        ),
-        [
-            Column("task_id", 240, "task", links.to_trial(spans=True)),
-            Column("stream_id", 200, "stream", links.to_search("stream_id")),
-            Column("task_type", 120, "type"),
-            Column("queue", 100),
-            Column("kind", 60),
-            Column("devices", 65),
-            Column("priority", 65),
-            Column("attempts", 70),
-            Column("waiting_s", 90, "waiting"),
-            Column("unschedulable", title="why no worker can run it"),
-            Column("not_before", 160, "next try"),
-            *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
-        ],
+            ORDER BY unschedulable IS NULL, queued_at LIMIT 100""",
+        """task_id 240 task > trial+time | stream_id 200 stream > search:stream_id |
+        task_type 120 type | queue 100 | kind 60 | devices 65 | priority 65 | attempts 70 |
+        waiting_s 90 waiting | unschedulable why no worker can run it | not_before 160 next try |
+        (from_ms) | (to_ms)""",
         none="No task waits",
     )
 
 
 def _hosts() -> list[Panel]:
-    workers = series("trackside.scheduler.fleet.workers")
     return [
         graph(
             "Processors of hosts",
             "1 is all cores of a host.",
             promql(of_instances("trackside.worker.host_processor.ratio"), "{{instance}}"),
-            unit=SHARE,
             maximum=1,
         ),
         graph(
@@ -216,13 +181,11 @@ def _hosts() -> list[Panel]:
             "What processes could still get, and what there is.",
             promql(of_instances("trackside.worker.host_available.bytes"), "{{instance}} available"),
             promql(of_instances("trackside.worker.host_memory.bytes"), "{{instance}} size"),
-            unit=BYTES,
         ),
         graph(
             "Workers",
             "By state.",
-            promql(f"sum by (state) ({workers})", "{{state}}"),
-            unit=COUNT,
+            promql("sum by (state) (trackside.scheduler.fleet.workers)"),
             style="steps",
             statuses=("present", "left", "lost"),
         ),
@@ -233,21 +196,9 @@ def _workers() -> Panel:
     return table(
         "Workers",
         "Newest first. One that left or was lost stays in the list.",
-        rows(
-            """SELECT worker_id, host, status, memory_bytes, max_tasks, array_to_string(queues, ', ') AS
-            queues,
-            array_to_string(task_types, ', ') AS task_types, joined_at, gone_at FROM workers
-            ORDER BY gone_at DESC NULLS FIRST, joined_at DESC LIMIT 200"""
-        ),
-        [
-            Column("worker_id", 200, "worker", links.to_worker()),
-            Column("host", 200),
-            Column("status", 90, status=True),
-            Column("memory_bytes", 90, "memory"),
-            Column("max_tasks", 90),
-            Column("queues", 150),
-            Column("task_types"),
-            Column("joined_at", 160, "joined"),
-            Column("gone_at", 160, "gone"),
-        ],
+        """SELECT worker_id, host, status, memory_bytes, max_tasks, array_to_string(queues, ', ')
+        AS queues, array_to_string(task_types, ', ') AS task_types, joined_at, gone_at FROM workers
+        ORDER BY gone_at DESC NULLS FIRST, joined_at DESC LIMIT 200""",
+        """worker_id 200 worker > worker | host 200 | status 90 ! | memory_bytes 90 memory |
+        max_tasks 90 | queues 150 | task_types | joined_at 160 joined | gone_at 160 gone""",
     )

@@ -3,49 +3,36 @@
 import json
 from urllib.parse import quote
 
-OVERVIEW, SEARCHES, SEARCH, TRIAL = (
-    "trackside-overview",
-    "trackside-searches",
-    "trackside-search",
-    "trackside-trial",
-)
+OVERVIEW, SEARCHES = "trackside-overview", "trackside-searches"
+SEARCH, TRIAL = "trackside-search", "trackside-trial"
 BATCHES, FLEET, LOG, ROUNDS = "trackside-batches", "trackside-fleet", "trackside-log", "trackside-rounds"
 TRACES = "trackside-traces"
 """The uid of the data source with the traces, if there is one: Jaeger or Tempo."""
 _TRACE = "TRACE"
 
 
-def to_search(column: str = "search_id", *, spans: bool = False) -> str:
-    """Returns the link of a cell to the board of the search that a column names.
+_OPENED = {
+    "search": (SEARCH, "search", "search_id"),
+    "trial": (TRIAL, "task", "task_id"),
+    "run": (BATCHES, "run", "run_id"),
+    "batch": (BATCHES, "batch", "batch_id"),
+    "worker": (FLEET, "worker", "worker_id"),
+    "job": (ROUNDS, "job", "job_id"),
+}
+"""Of each kind of thing: its board, the variable there that selects it, and the column that names it."""
 
-    With `spans` the board opens at the time of the search: columns `from_ms` and `to_ms` have it.
+
+def to(kind: str, column: str | None = None, *, spans: bool = False) -> str:
+    """Returns the link of a cell to the board of the search, trial, run, ... that a column names.
+
+    With `spans` the board opens at the time when it ran: columns `from_ms` and `to_ms` have it. To a worker
+    the time stays.
     """
-    return _link(SEARCH, "search", column, spans)
-
-
-def to_trial(column: str = "task_id", *, spans: bool = False) -> str:
-    """Returns the link of a cell to the board of the trial, or task, that a column names."""
-    return _link(TRIAL, "task", column, spans)
-
-
-def to_run(column: str = "run_id", *, spans: bool = False) -> str:
-    """Returns the link of a cell to the board of batches and pipelines, with the run that a column names."""
-    return _link(BATCHES, "run", column, spans)
-
-
-def to_batch(column: str = "batch_id", *, spans: bool = False) -> str:
-    """Returns the link of a cell to the board of batches, with the batch that a column names."""
-    return _link(BATCHES, "batch", column, spans)
-
-
-def to_worker(column: str = "worker_id") -> str:
-    """Returns the link of a cell to the fleet, with the worker that a column names; the time stays."""
-    return f"{_link(FLEET, 'worker', column, False)}&${{__url_time_range}}"
-
-
-def to_job(column: str = "job_id") -> str:
-    """Returns the link of a cell to the board of rounds, with the job that a column names."""
-    return _link(ROUNDS, "job", column, False)
+    uid, variable, usual = _OPENED[kind]
+    link = f"{board(uid)}?var-{variable}=${{__data.fields.{column or usual}}}"
+    if kind == "worker":
+        return f"{link}&${{__url_time_range}}"
+    return f"{link}&from=${{__data.fields.from_ms}}&to=${{__data.fields.to_ms}}" if spans else link
 
 
 def to_trace(column: str = "trace_id") -> str:
@@ -65,11 +52,6 @@ def to_trace(column: str = "trace_id") -> str:
 def board(uid: str) -> str:
     """Returns the address of a board."""
     return f"/d/{uid}"
-
-
-def _link(uid: str, variable: str, column: str, spans: bool) -> str:
-    link = f"{board(uid)}?var-{variable}=${{__data.fields.{column}}}"
-    return f"{link}&from=${{__data.fields.from_ms}}&to=${{__data.fields.to_ms}}" if spans else link
 
 
 def span(began: str, ended: str) -> str:

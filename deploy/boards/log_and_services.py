@@ -3,9 +3,9 @@
 from boards import annotations, console_panels, links, work_panels
 from boards.board import Board, Place, Section, Variable
 from boards.panels import Panel, graph, number
-from boards.queries import RATE, latest, promql, quantile, rows
-from boards.style import BYTES, COUNT, GREEN, PER_MINUTE, PER_SECOND, RED, SECONDS, series
-from boards.tables import Column, table
+from boards.queries import latest, promql, quantile, quantiles
+from boards.style import BYTES, GREEN, PER_SECOND, RED, series
+from boards.tables import table
 
 _SERVICE = '{service=~"$service"}'
 
@@ -42,106 +42,95 @@ def board() -> Board:
 
 
 def _versions() -> Panel:
-    info, ready = series("trackside.build.info"), series("trackside.health.ready.services")
     return number(
         "Services, with their versions",
         "Each instance that is scraped: whether it is ready, its version and its Python.",
         latest(
-            f"{ready}{_SERVICE} * on (instance, service) group_left (version, python) {info}",
+            f"trackside.health.ready.services{_SERVICE} * on (instance, service) group_left (version, "
+            "python) trackside.build.info",
             "{{service}} {{instance}}: {{version}}, Python {{python}}",
         ),
-        unit=COUNT,
         steps=((None, RED), (1, GREEN)),
         words={0: "not ready", 1: "ready"},
     )
 
 
 def _services() -> list[Panel]:
-    loop, recovery = "trackside.health.loop_lag.seconds", "trackside.eventlog.recovery.seconds"
-    available, size = (
-        series("trackside.health.disk_available.bytes"),
-        series("trackside.health.disk_size.bytes"),
-    )
     return [
         graph(
             "Lag of the event loop",
             "How late the event loop of a service woke, 99th percentile.",
-            promql(quantile(0.99, loop, by="service, instance", where=_SERVICE), "{{service}} {{instance}}"),
-            unit=SECONDS,
+            promql(
+                quantile(0.99, "trackside.health.loop_lag.seconds", by="service, instance", where=_SERVICE)
+            ),
             steps=((None, GREEN), (0.5, RED)),
         ),
         graph(
             "Time of recovery",
             "From the last start of a service to its first decision.",
             promql(
-                f"{series(recovery)}_sum{_SERVICE} / ({series(recovery)}_count{_SERVICE} > 0)",
+                f"trackside.eventlog.recovery.seconds_sum{_SERVICE} / "
+                f"(trackside.eventlog.recovery.seconds_count{_SERVICE} > 0)",
                 "{{service}} {{instance}}",
             ),
-            unit=SECONDS,
         ),
         graph(
             "Clock skew",
             "The clock of a service minus that of the log at its last append: positive is ahead.",
-            promql(f"{series('trackside.health.clock_skew.seconds')}{_SERVICE}", "{{service}} {{instance}}"),
-            unit=SECONDS,
+            promql(f"trackside.health.clock_skew.seconds{_SERVICE}", "{{service}} {{instance}}"),
             minimum=None,
         ),
         graph(
             "Open streams",
             "Streams in memory that have not ended.",
-            promql(f"{series('trackside.eventlog.open.streams')}{_SERVICE}", "{{service}} {{instance}}"),
-            unit=COUNT,
+            promql(f"trackside.eventlog.open.streams{_SERVICE}", "{{service}} {{instance}}"),
         ),
         graph(
             "Disks",
             "Space that is left, and the size of the disk, of each folder that a service watches.",
-            promql(f"min by (folder) ({available}{_SERVICE})", "{{folder}} left"),
-            promql(f"max by (folder) ({size}{_SERVICE})", "{{folder}} size"),
-            unit=BYTES,
+            promql(f"min by (folder) (trackside.health.disk_available.bytes{_SERVICE})", "{{folder}} left"),
+            promql(f"max by (folder) (trackside.health.disk_size.bytes{_SERVICE})", "{{folder}} size"),
         ),
         graph(
             "Spool of artifacts",
             "Bytes that tasks have saved and the store does not have yet.",
-            promql(series("trackside.worker.spool.bytes"), "{{instance}}"),
-            unit=BYTES,
+            promql("trackside.worker.spool.bytes", "{{instance}}"),
         ),
     ]
 
 
 def _log() -> list[Panel]:
-    append, hop = "trackside.eventlog.append.seconds", "trackside.eventlog.hop.seconds"
     return [
         graph(
             "Time of an append",
             "From sending a batch to the acknowledgement of the broker.",
-            promql(quantile(0.5, append, by="topic", where=_SERVICE), "{{topic}} median"),
-            promql(quantile(0.99, append, by="topic", where=_SERVICE), "{{topic}} p99"),
-            unit=SECONDS,
+            *quantiles(
+                "trackside.eventlog.append.seconds",
+                {0.5: "{{topic}} median", 0.99: "{{topic}} p99"},
+                by="topic",
+                where=_SERVICE,
+            ),
         ),
         graph(
             "Time of a hop",
             "From the append of a record, by the clock of the broker, to its fold in a service, 99th "
             "percentile.",
-            promql(quantile(0.99, hop, by="service, topic", where=_SERVICE), "{{service}} {{topic}}"),
-            unit=SECONDS,
+            promql(quantile(0.99, "trackside.eventlog.hop.seconds", by="service, topic", where=_SERVICE)),
         ),
         graph(
             "Time of a decision",
             "From reading a record to the acknowledgement of what was decided, 99th percentile.",
             promql(
                 quantile(0.99, "trackside.eventlog.decision.seconds", by="service", where=_SERVICE),
-                "{{service}}",
                 exemplars=True,
             ),
-            unit=SECONDS,
             steps=((None, GREEN), (0.5, RED)),
         ),
         graph(
             "Time of deciding a command",
             "In which the answer to a command is decided, by its type, 99th percentile. Nothing else is "
             "decided meanwhile.",
-            promql(quantile(0.99, "trackside.dispatcher.command_decision.seconds", by="type"), "{{type}}"),
-            unit=SECONDS,
+            promql(quantile(0.99, "trackside.dispatcher.command_decision.seconds", by="type")),
             steps=((None, GREEN), (0.5, RED)),
         ),
     ]
@@ -152,74 +141,60 @@ def _flow() -> list[Panel]:
         graph(
             "Records read per second",
             "Read and folded, by service and topic.",
-            promql(
-                f"sum by (service, topic) "
-                f"(rate({series('trackside.eventlog.read.records')}{_SERVICE}{RATE}))",
-                "{{service}} {{topic}}",
-            ),
-            unit=PER_SECOND,
+            promql(f"sum by (service, topic) (rate(trackside.eventlog.read.records{_SERVICE}[rate]))"),
         ),
         graph(
             "Appends per second",
             "Events and batches that the broker acknowledged, by topic.",
             promql(
-                f"sum by (topic) (rate({series('trackside.eventlog.appended.events')}{_SERVICE}{RATE}))",
+                f"sum by (topic) (rate(trackside.eventlog.appended.events{_SERVICE}[rate]))",
                 "{{topic}} events",
             ),
             promql(
-                f"sum by (topic) (rate({series('trackside.eventlog.appended.batches')}{_SERVICE}{RATE}))",
+                f"sum by (topic) (rate(trackside.eventlog.appended.batches{_SERVICE}[rate]))",
                 "{{topic}} batches",
             ),
-            unit=PER_SECOND,
         ),
         graph(
             "Records not folded yet",
             "Between what is folded and the end of the log.",
-            promql(
-                f"max by (service, topic) ({series('trackside.health.log_lag.records')}{_SERVICE})",
-                "{{service}} {{topic}}",
-            ),
-            unit=COUNT,
+            promql(f"max by (service, topic) (trackside.health.log_lag.records{_SERVICE})"),
         ),
         graph(
             "Log lag",
             "Age of the oldest record that is not folded yet.",
-            promql(
-                f"max by (service, topic) ({series('trackside.health.log_lag.seconds')}{_SERVICE})",
-                "{{service}} {{topic}}",
-            ),
-            unit=SECONDS,
+            promql(f"max by (service, topic) (trackside.health.log_lag.seconds{_SERVICE})"),
             steps=((None, GREEN), (5, RED)),
         ),
     ]
 
 
 def _faults() -> list[Panel]:
-    retries = series("trackside.eventlog.append_retries.batches")
-    dropped = series("trackside.worker.dropped.batches")
-    letters = series("trackside.eventlog.dead_letters.records")
     return [
         graph(
             "Events without effect per minute",
             "Of decisions of the service itself: duplicate, or overtaken by another decision.",
             promql(
-                f"sum by (service, verdict) "
-                f"(rate({series('trackside.eventlog.ignored.events')}{_SERVICE}{RATE})) * 60",
-                "{{service}} {{verdict}}",
+                f"sum by (service, verdict) (rate(trackside.eventlog.ignored.events{_SERVICE}[rate])) * 60"
             ),
-            unit=PER_MINUTE,
         ),
         graph(
             "Appends repeated, records dropped",
             "In each interval: batches sent again, batches of workers dropped while the log did not "
-            "answer, and dead "
-            "letters. All should be 0.",
+            "answer, and dead letters. All should be 0.",
             promql(
-                f"sum by (service) (increase({retries}{_SERVICE}[$__interval]))", "{{service}} sent again"
+                "sum by (service) "
+                f"(increase(trackside.eventlog.append_retries.batches{_SERVICE}[$__interval]))",
+                "{{service}} sent again",
             ),
-            promql(f"sum by (topic) (increase({dropped}[$__interval]))", "{{topic}} dropped"),
-            promql(f"sum by (topic) (increase({letters}{_SERVICE}[$__interval]))", "{{topic}} dead letters"),
-            unit=COUNT,
+            promql(
+                "sum by (topic) (increase(trackside.worker.dropped.batches[$__interval]))",
+                "{{topic}} dropped",
+            ),
+            promql(
+                f"sum by (topic) (increase(trackside.eventlog.dead_letters.records{_SERVICE}[$__interval]))",
+                "{{topic}} dead letters",
+            ),
             style="bars",
             interval="30s",
         ),
@@ -227,61 +202,50 @@ def _faults() -> list[Panel]:
 
 
 def _projections() -> list[Panel]:
-    transaction = "trackside.projections.transaction.seconds"
-    index = "trackside.summary_indexer.index.seconds"
     return [
         work_panels.lag_of_read_models(),
         graph(
             "Records not written yet",
             "Read from the log and not in Postgres yet.",
-            promql(f"max by (projection) ({series('trackside.projections.lag.records')})", "{{projection}}"),
-            unit=COUNT,
+            promql("max by (projection) (trackside.projections.lag.records)"),
         ),
         graph(
             "Rows written per second",
             "By table.",
-            promql(
-                f"sum by (projection) (rate({series('trackside.projections.written.rows')}{RATE})) > 0",
-                "{{projection}}",
-            ),
-            unit=PER_SECOND,
+            promql("sum by (projection) (rate(trackside.projections.written.rows[rate])) > 0"),
         ),
         graph(
             "Time of a transaction",
             "95th percentile of transactions of the read models, and of batches of points.",
-            promql(quantile(0.95, transaction, by="projection"), "{{projection}}"),
-            promql(quantile(0.95, index), "points"),
-            unit=SECONDS,
+            promql(quantile(0.95, "trackside.projections.transaction.seconds", by="projection")),
+            promql(quantile(0.95, "trackside.summary_indexer.index.seconds"), "points"),
         ),
         graph(
             "Points written per second",
             "Metric points, and the batches in which they were written.",
-            promql(f"sum(rate({series('trackside.summary_indexer.indexed.points')}{RATE}))", "points"),
-            promql(f"sum(rate({series('trackside.summary_indexer.indexed.batches')}{RATE}))", "batches"),
+            promql("sum(rate(trackside.summary_indexer.indexed.points[rate]))", "points"),
+            promql("sum(rate(trackside.summary_indexer.indexed.batches[rate]))", "batches"),
             promql(
-                f"sum by (cached) (rate({series('trackside.summary_indexer.read.curves')}{RATE}))",
+                "sum by (cached) (rate(trackside.summary_indexer.read.curves[rate]))",
                 "curves read, cached: {{cached}}",
             ),
-            unit=PER_SECOND,
         ),
     ]
 
 
 def _failures() -> list[Panel]:
-    failed = series("trackside.projections.failed.transactions")
-    loads = series("trackside.summary_indexer.failed.loads")
-    updaters = series("trackside.summary_indexer.failed.updaters")
-    dropped = series("trackside.worker.dropped.summaries")
     return [
         graph(
             "Failures of read models",
             "In each interval: transactions, loads of jobs, calls of updaters, and values whose bytes were "
             "not stored.",
-            promql(f"sum by (projection) (increase({failed}[$__interval]))", "{{projection}} transactions"),
-            promql(f"sum(increase({loads}[$__interval]))", "loads"),
-            promql(f"sum(increase({updaters}[$__interval]))", "updaters"),
-            promql(f"sum(increase({dropped}[$__interval]))", "summaries dropped"),
-            unit=COUNT,
+            promql(
+                "sum by (projection) (increase(trackside.projections.failed.transactions[$__interval]))",
+                "{{projection}} transactions",
+            ),
+            promql("sum(increase(trackside.summary_indexer.failed.loads[$__interval]))", "loads"),
+            promql("sum(increase(trackside.summary_indexer.failed.updaters[$__interval]))", "updaters"),
+            promql("sum(increase(trackside.worker.dropped.summaries[$__interval]))", "summaries dropped"),
             style="bars",
             interval="30s",
         ),
@@ -292,19 +256,10 @@ def _letters() -> Panel:
     return table(
         "Dead letters",
         "The newest 100 records that could not be decoded or folded, within the range.",
-        rows(
-            """SELECT written_at, topic, partition, "offset", code, reader, message FROM dead_letters
-            WHERE $__timeFilter(written_at) ORDER BY written_at DESC LIMIT 100"""
-        ),
-        [
-            Column("written_at", 155, "written"),
-            Column("topic", 160),
-            Column("partition", 75),
-            Column("offset", 75),
-            Column("code", 130),
-            Column("reader", 110),
-            Column("message"),
-        ],
+        """SELECT written_at, topic, partition, "offset", code, reader, message FROM dead_letters
+            WHERE $__timeFilter(written_at) ORDER BY written_at DESC LIMIT 100""",
+        """written_at 155 written | topic 160 | partition 75 | offset 75 | code 130 | reader 110 |
+        message""",
         none="There are none within the range",
     )
 
@@ -313,11 +268,9 @@ def _updaters() -> Panel:
     return table(
         "Updaters that failed",
         "Updaters of summaries, within the range.",
-        rows(
-            """SELECT failed_at, name, failures, error FROM updater_failures WHERE $__timeFilter(failed_at)
-            ORDER BY failed_at DESC LIMIT 100"""
-        ),
-        [Column("failed_at", 155, "failed"), Column("name", 150), Column("failures", 75), Column("error")],
+        """SELECT failed_at, name, failures, error FROM updater_failures WHERE $__timeFilter(failed_at)
+            ORDER BY failed_at DESC LIMIT 100""",
+        "failed_at 155 failed | name 150 | failures 75 | error",
         none="No updater has failed within the range",
     )
 
@@ -328,7 +281,7 @@ def _broker() -> list[Panel]:
         graph(
             "Records appended per second, by topic",
             "By kafka-exporter: the growth of the newest offsets.",
-            promql(f"sum by (topic) (rate(kafka_topic_partition_current_offset{RATE}))", "{{topic}}"),
+            promql("sum by (topic) (rate(kafka_topic_partition_current_offset[rate]))"),
             unit=PER_SECOND,
             none=none,
         ),
@@ -336,10 +289,8 @@ def _broker() -> list[Panel]:
             "Records kept by topic",
             "By kafka-exporter: the newest minus the oldest offset.",
             promql(
-                "sum by (topic) (kafka_topic_partition_current_offset - kafka_topic_partition_oldest_offset)",
-                "{{topic}}",
+                "sum by (topic) (kafka_topic_partition_current_offset - kafka_topic_partition_oldest_offset)"
             ),
-            unit=COUNT,
             none=none,
         ),
         graph(
@@ -347,7 +298,6 @@ def _broker() -> list[Panel]:
             "By kafka-exporter. Under-replicated partitions should be 0.",
             promql("kafka_brokers", "brokers"),
             promql("sum(kafka_topic_partition_under_replicated_partition)", "under-replicated partitions"),
-            unit=COUNT,
             none=none,
             style="steps",
         ),
@@ -361,8 +311,8 @@ def _database() -> list[Panel]:
         graph(
             "Transactions per second",
             "By postgres-exporter: committed and rolled back, by database.",
-            promql(f"rate(pg_stat_database_xact_commit{ours}{RATE})", "{{datname}} committed"),
-            promql(f"rate(pg_stat_database_xact_rollback{ours}{RATE})", "{{datname}} rolled back"),
+            promql(f"rate(pg_stat_database_xact_commit{ours}[rate])", "{{datname}} committed"),
+            promql(f"rate(pg_stat_database_xact_rollback{ours}[rate])", "{{datname}} rolled back"),
             unit=PER_SECOND,
             none=none,
         ),
@@ -378,7 +328,6 @@ def _database() -> list[Panel]:
             "By postgres-exporter: sessions by state, and the limit of the server.",
             promql(f"sum by (state) (pg_stat_activity_count{ours})", "{{state}}"),
             promql("max(pg_settings_max_connections)", "limit"),
-            unit=COUNT,
             none=none,
         ),
     ]

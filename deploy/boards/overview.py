@@ -3,8 +3,8 @@
 from boards import annotations, links, work_panels
 from boards.board import Board, Place, Section
 from boards.panels import Panel, graph, number
-from boards.queries import RATE, latest, promql, quantile
-from boards.style import COUNT, GREEN, ORANGE, PER_MINUTE, RED, SECONDS, SHARE, TRIAL_ENDS, series
+from boards.queries import latest, promql, quantiles
+from boards.style import GREEN, ORANGE, RED, SHARE, TRIAL_ENDS, series
 from boards.work_panels import count_of_faults
 
 _READY, _COMMANDS, _DECISIONS = (
@@ -30,26 +30,22 @@ def board() -> Board:
 
 
 def _health() -> list[Panel]:
-    ready, lag = series("trackside.health.ready.services"), series("trackside.health.log_lag.seconds")
-    progress = series("trackside.dispatcher.oldest_progress.seconds")
     return [
         count_of_faults(
             "Services not ready",
             "Processes that are scraped and say that they are not ready.",
-            f"sum(1 - {ready})",
+            "sum(1 - trackside.health.ready.services)",
         ),
         number(
             "Log lag",
             "Age of the oldest record that a service has not folded yet; the worst service.",
-            latest(f"max({lag})"),
-            unit=SECONDS,
+            latest("max(trackside.health.log_lag.seconds)"),
             steps=((None, GREEN), (1, ORANGE), (5, RED)),
         ),
         number(
             "Oldest progress",
             "The longest time without an event of a search that runs.",
-            latest(f"max({progress})"),
-            unit=SECONDS,
+            latest("max(trackside.dispatcher.oldest_progress.seconds)"),
             steps=((None, GREEN), (600, ORANGE), (3600, RED)),
         ),
         work_panels.unschedulable_tasks(),
@@ -57,26 +53,23 @@ def _health() -> list[Panel]:
 
 
 def _faults() -> list[Panel]:
-    letters = series("trackside.eventlog.dead_letters.records")
-    disk = series("trackside.health.disk_low.services")
-    parked = series("trackside.dispatcher.parked.streams")
     return [
         work_panels.out_of_memory(),
         work_panels.lost_workers(),
         count_of_faults(
             "Dead letters",
             "Records that could not be decoded or folded, within the range of the board.",
-            f"round(sum(increase({letters}[$__range]))) or vector(0)",
+            "round(sum(increase(trackside.eventlog.dead_letters.records[$__range]))) or vector(0)",
         ),
         count_of_faults(
             "Parked streams",
             "Streams of which nothing is decided, because a record of them needs a newer release.",
-            f"max({parked}) or vector(0)",
+            "max(trackside.dispatcher.parked.streams) or vector(0)",
         ),
         count_of_faults(
             "Disks nearly full",
             "Services that start no new task because a disk is nearly full.",
-            f"sum({disk})",
+            "sum(trackside.health.disk_low.services)",
         ),
     ]
 
@@ -88,33 +81,29 @@ def _within(name: str, bound: str) -> str:
 
 
 def _goals() -> list[Panel]:
-    ready = series("trackside.health.ready.services")
     return [
         number(
             "Decisions within 0.5 s",
             "From reading a record to the acknowledgement of what was decided. The goal is 95%.",
             latest(_within("trackside.eventlog.decision.seconds", "0.5")),
-            unit=SHARE,
             steps=_DECISIONS,
         ),
         number(
             "Commands answered within 1 s",
             "From the record of a command to that of its answer. The goal is 99%.",
             latest(_within("trackside.dispatcher.command.seconds", "1.0")),
-            unit=SHARE,
             steps=_COMMANDS,
         ),
         number(
             "Records folded within 1 s",
             "From the append of a record to its fold in each service that reads it. The goal is 99%.",
             latest(_within("trackside.eventlog.hop.seconds", "1.0")),
-            unit=SHARE,
             steps=_COMMANDS,
         ),
         number(
             "Services ready",
             "Share of the time that services were ready, of those that were scraped. The goal is 99.9%.",
-            latest(f"avg(avg_over_time({ready}[$__range]))"),
+            latest("avg(avg_over_time(trackside.health.ready.services[$__range]))"),
             unit=SHARE,
             steps=_READY,
         ),
@@ -122,14 +111,11 @@ def _goals() -> list[Panel]:
 
 
 def _work() -> list[Panel]:
-    ended = series("trackside.dispatcher.ended.trials")
-    busy, free = series("trackside.scheduler.busy.devices"), series("trackside.scheduler.free.devices")
     return [
         graph(
             "Trials ended per minute",
             "By status. Out of memory has a panel of its own on the board of the fleet.",
-            promql(f"sum by (status) (rate({ended}{RATE})) * 60", "{{status}}"),
-            unit=PER_MINUTE,
+            promql("sum by (status) (rate(trackside.dispatcher.ended.trials[rate])) * 60"),
             style="area",
             statuses=TRIAL_ENDS,
         ),
@@ -137,9 +123,8 @@ def _work() -> list[Panel]:
         graph(
             "Devices",
             "Devices of live workers with and without tasks.",
-            promql(f"sum({busy})", "busy"),
-            promql(f"sum({free})", "free"),
-            unit=COUNT,
+            promql("sum(trackside.scheduler.busy.devices)", "busy"),
+            promql("sum(trackside.scheduler.free.devices)", "free"),
             style="area",
             statuses=("busy", "free"),
         ),
@@ -147,24 +132,18 @@ def _work() -> list[Panel]:
 
 
 def _searches() -> list[Panel]:
-    running = series("trackside.dispatcher.running.searches")
-    slots = series("trackside.dispatcher.waiting_slots.trials")
-    started = series("trackside.dispatcher.started.searches")
-    finished = series("trackside.dispatcher.ended.searches")
     return [
         graph(
             "Searches that run",
             "Searches that have not ended and are not paused, and their open slots without a suggestion.",
-            promql(f"sum({running})", "running searches"),
-            promql(f"sum({slots})", "slots without a suggestion"),
-            unit=COUNT,
+            promql("sum(trackside.dispatcher.running.searches)", "running searches"),
+            promql("sum(trackside.dispatcher.waiting_slots.trials)", "slots without a suggestion"),
         ),
         graph(
             "Searches started and ended",
             "In each interval of the graph; ended ones by status.",
-            promql(f"sum(increase({started}[$__interval]))", "started"),
-            promql(f"sum by (status) (increase({finished}[$__interval]))", "{{status}}"),
-            unit=COUNT,
+            promql("sum(increase(trackside.dispatcher.started.searches[$__interval]))", "started"),
+            promql("sum by (status) (increase(trackside.dispatcher.ended.searches[$__interval]))"),
             style="steps",
             statuses=("DONE", "STOPPED", "ERROR"),
             interval="30s",
@@ -172,51 +151,47 @@ def _searches() -> list[Panel]:
         graph(
             "Commands per minute",
             "Received and accepted commands, and refused ones by code.",
-            promql(f"sum(rate({series('trackside.dispatcher.received.commands')}{RATE})) * 60", "received"),
-            promql(f"sum(rate({series('trackside.dispatcher.accepted.commands')}{RATE})) * 60", "accepted"),
+            promql("sum(rate(trackside.dispatcher.received.commands[rate])) * 60", "received"),
+            promql("sum(rate(trackside.dispatcher.accepted.commands[rate])) * 60", "accepted"),
             promql(
-                f"sum by (code) (rate({series('trackside.dispatcher.refused.commands')}{RATE})) * 60 > 0",
+                "sum by (code) (rate(trackside.dispatcher.refused.commands[rate])) * 60 > 0",
                 "refused: {{code}}",
             ),
-            unit=PER_MINUTE,
         ),
     ]
 
 
 def _speed() -> list[Panel]:
-    decision, command = "trackside.eventlog.decision.seconds", "trackside.dispatcher.command.seconds"
-    lag, ignored = series("trackside.health.log_lag.seconds"), series("trackside.eventlog.ignored.events")
     return [
         graph(
             "Time of a decision",
             "From reading a record to the acknowledgement of what was decided.",
-            promql(quantile(0.5, decision, by="service"), "{{service}} median", exemplars=True),
-            promql(quantile(0.99, decision, by="service"), "{{service}} p99", exemplars=True),
-            unit=SECONDS,
+            *quantiles(
+                "trackside.eventlog.decision.seconds",
+                {0.5: "{{service}} median", 0.99: "{{service}} p99"},
+                by="service",
+                exemplars=True,
+            ),
             steps=((None, GREEN), (0.5, RED)),
         ),
         graph(
             "Time to answer a command",
             "From the record of a command to that of its answer.",
-            promql(quantile(0.5, command), "median", exemplars=True),
-            promql(quantile(0.99, command), "p99", exemplars=True),
-            unit=SECONDS,
+            *quantiles("trackside.dispatcher.command.seconds", {0.5: "median", 0.99: "p99"}, exemplars=True),
             steps=((None, GREEN), (1, RED)),
         ),
         work_panels.wait_for_a_device(),
         graph(
             "Log lag by service",
             "Age of the oldest record that is not folded yet, over all topics of a service.",
-            promql(f"max by (service, instance) ({lag})", "{{service}} {{instance}}"),
-            unit=SECONDS,
+            promql("max by (service, instance) (trackside.health.log_lag.seconds)"),
             steps=((None, GREEN), (5, RED)),
         ),
         graph(
             "Decisions without effect per minute",
             "Events of decisions that another instance had made (duplicate) or that came too late "
             "(overtaken).",
-            promql(f"sum by (service, verdict) (rate({ignored}{RATE})) * 60", "{{service}} {{verdict}}"),
-            unit=PER_MINUTE,
+            promql("sum by (service, verdict) (rate(trackside.eventlog.ignored.events[rate])) * 60"),
         ),
         work_panels.lag_of_read_models(),
     ]

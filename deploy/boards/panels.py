@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from grafana_foundation_sdk.builders import dashboard
+from grafana_foundation_sdk.builders import dashboard, prometheus
 from grafana_foundation_sdk.models.dashboard import (
     DataTransformerConfig,
     DynamicConfigValue,
@@ -16,12 +16,18 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from boards.queries import POSTGRES, PROMETHEUS, PostgresQuery, Query
-from boards.style import STATUS_COLOURS
+from boards.style import COUNT, STATUS_COLOURS, units_of_expression
 
 Panel = dashboard.Panel
 Steps = Sequence[tuple[float | None, str]]
 """Thresholds: from which value on, in which colour; the first one from None."""
 _LETTERS = "ABCDEFGHIJ"
+_PALETTE, _BY_THRESHOLDS = FieldColorModeId.PALETTE_CLASSIC, FieldColorModeId.THRESHOLDS
+_NO_TOOLTIP_ORDER = {"mode": "single", "sort": "none"}
+
+
+def _legend(*, shown: bool = True) -> dict[str, object]:
+    return {"displayMode": "list", "placement": "bottom", "showLegend": shown, "calcs": []}
 
 
 def panel(kind: str, title: str, description: str, queries: Sequence[Query]) -> Panel:
@@ -51,17 +57,27 @@ def status_mappings() -> list[ValueMapping]:
 
 def colour_by_status(built: Panel, statuses: Sequence[str]) -> Panel:
     """Returns series that are named by a status the colour of that status."""
-    for status in statuses:
-        colour = {"mode": "fixed", "fixedColor": STATUS_COLOURS[status]}
-        built.override_by_name(status, [DynamicConfigValue(id_val="color", value=colour)])
+    return _coloured(built, {status: STATUS_COLOURS[status] for status in statuses})
+
+
+def _coloured(built: Panel, colours: Mapping[str, str]) -> Panel:
+    for name, colour in colours.items():
+        fixed = {"mode": "fixed", "fixedColor": colour}
+        built.override_by_name(name, [DynamicConfigValue(id_val="color", value=fixed)])
     return built
+
+
+def unit_of(query: Query) -> str:
+    """Returns the unit of PromQL over metrics of the registry; of all else it is a count."""
+    units = units_of_expression(query.build().expr) if isinstance(query, prometheus.Dataquery) else ()
+    return COUNT if COUNT in units or len(units) != 1 else next(iter(units))
 
 
 def graph(
     title: str,
     description: str,
     *queries: Query,
-    unit: str,
+    unit: str = "",
     style: Literal["line", "steps", "points", "bars", "area"] = "line",
     minimum: float | None = 0,
     maximum: float | None = None,
@@ -75,17 +91,14 @@ def graph(
     `bars` and `area` are stacked; `statuses` are series that are named by a status; `none` is shown where
     there are no series.
     """
-    built = panel("timeseries", title, description, queries).unit(unit).interval(interval)
+    built = (
+        panel("timeseries", title, description, queries).unit(unit or unit_of(queries[0])).interval(interval)
+    )
     if none:
         built.no_value(none)
     built.custom(_graph_style(style, bool(steps)))
-    built.options(
-        {
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
-            "tooltip": {"mode": "multi", "sort": "desc"},
-        }
-    )
-    built.color_scheme(dashboard.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC))
+    built.options({"legend": _legend(), "tooltip": {"mode": "multi", "sort": "desc"}})
+    built.color_scheme(dashboard.FieldColor().mode(_PALETTE))
     if minimum is not None:
         built.min(minimum)
     if maximum is not None:
@@ -117,14 +130,15 @@ def number(
     description: str,
     query: Query,
     *,
-    unit: str,
+    unit: str = "",
     steps: Steps = ((None, "text"),),
     sparkline: bool = False,
     words: Mapping[int, str] | None = None,
     none: str = "-",
 ) -> Panel:
     """Returns the newest value of each series as a number, or as one of `words`."""
-    built = panel("stat", title, description, [query]).unit(unit).no_value(none).thresholds(thresholds(steps))
+    built = panel("stat", title, description, [query]).unit(unit or unit_of(query))
+    built.no_value(none).thresholds(thresholds(steps))
     if words:
         built.mappings(
             [ValueMap(options={str(value): ValueMappingResult(text=word) for value, word in words.items()})]
@@ -149,7 +163,7 @@ def bars(
     built = panel("bargauge", title, description, [query]).unit(unit).min(0).thresholds(thresholds(steps))
     if maximum is not None:
         built.max(maximum)
-    built.color_scheme(dashboard.FieldColor().mode(FieldColorModeId.THRESHOLDS))
+    built.color_scheme(dashboard.FieldColor().mode(_BY_THRESHOLDS))
     return built.options(
         {
             "displayMode": "basic",
@@ -182,7 +196,7 @@ def histogram(
     if none:
         built.no_value(none)
     built.custom({"fillOpacity": 80, "lineWidth": 1})
-    built.color_scheme(dashboard.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC))
+    built.color_scheme(dashboard.FieldColor().mode(_PALETTE))
     built.options(
         {
             "orientation": "horizontal",
@@ -190,8 +204,8 @@ def histogram(
             "stacking": "normal" if stacked else "none",
             "groupWidth": 0.7,
             "barWidth": 0.9,
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": stacked, "calcs": []},
-            "tooltip": {"mode": "single", "sort": "none"},
+            "legend": _legend(shown=stacked),
+            "tooltip": _NO_TOOLTIP_ORDER,
         }
     )
     return colour_by_status(built, statuses)
@@ -201,7 +215,7 @@ def timeline(title: str, description: str, query: Query, *, unit: str, steps: St
     """Returns a row for each series, coloured over time by thresholds."""
     built = panel("state-timeline", title, description, [query]).unit(unit).min(0).interval("1s")
     built.thresholds(thresholds(steps)).custom({"fillOpacity": 80, "lineWidth": 0, "spanNulls": False})
-    built.color_scheme(dashboard.FieldColor().mode(FieldColorModeId.THRESHOLDS)).max_data_points(120)
+    built.color_scheme(dashboard.FieldColor().mode(_BY_THRESHOLDS)).max_data_points(120)
     return built.options(
         {
             "mergeValues": True,
@@ -209,7 +223,7 @@ def timeline(title: str, description: str, query: Query, *, unit: str, steps: St
             "rowHeight": 0.9,
             "alignValue": "left",
             "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
-            "tooltip": {"mode": "single", "sort": "none"},
+            "tooltip": _NO_TOOLTIP_ORDER,
         }
     )
 
@@ -247,8 +261,8 @@ def scatter(
             "mapping": "manual",
             "dims": {"frame": 0},
             "series": [{"frame": frame, **by_name}],
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False, "calcs": []},
-            "tooltip": {"mode": "single", "sort": "none"},
+            "legend": _legend(shown=False),
+            "tooltip": _NO_TOOLTIP_ORDER,
         }
     )
 
@@ -264,8 +278,8 @@ def by_step(title: str, description: str, query: PostgresQuery) -> Panel:
             "mapping": "auto",
             "dims": {"frame": 0},
             "series": [],
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
-            "tooltip": {"mode": "single", "sort": "none"},
+            "legend": _legend(),
+            "tooltip": _NO_TOOLTIP_ORDER,
         }
     )
 
@@ -273,7 +287,7 @@ def by_step(title: str, description: str, query: PostgresQuery) -> Panel:
 def _xychart(title: str, description: str, queries: Sequence[Query], show: str) -> Panel:
     built = panel("xychart", title, description, queries).unit("short")
     built.custom({"show": show, "pointSize": {"fixed": 6}, "lineWidth": 2, "fillOpacity": 50})
-    return built.color_scheme(dashboard.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC))
+    return built.color_scheme(dashboard.FieldColor().mode(_PALETTE))
 
 
 def node_graph(
@@ -283,10 +297,7 @@ def node_graph(
     built = panel("nodeGraph", title, description, [nodes, edges]).options({})
     nodes.ref_id("nodes")
     edges.ref_id("edges")
-    for name, colour in arcs.items():
-        fixed = {"mode": "fixed", "fixedColor": colour}
-        built.override_by_name(name, [DynamicConfigValue(id_val="color", value=fixed)])
-    return built
+    return _coloured(built, arcs)
 
 
 def note(title: str, content: str) -> Panel:

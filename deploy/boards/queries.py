@@ -1,5 +1,7 @@
 """The two datasources and their queries: PromQL, and SQL for the Postgres plugin, which the SDK lacks."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,7 +55,6 @@ class PostgresQuery(builder.Builder[variants.Dataquery]):
 Query = PostgresQuery | prometheus.Dataquery
 
 
-RATE = "[$__rate_interval]"
 FROM_MS, TO_MS = "$__unixEpochNanoFrom() / 1000000", "$__unixEpochNanoTo() / 1000000"
 """The range of the board in ms since 1970. Macros get no expressions, but may be part of one."""
 
@@ -82,18 +83,36 @@ def curves(statement: str) -> PostgresQuery:
 
 
 def promql(expression: str, legend: str = "", *, exemplars: bool = False) -> prometheus.Dataquery:
-    """Returns a query over the range of the board; `legend` has labels in double braces."""
-    query = prometheus.Dataquery().expr(" ".join(expression.split())).legend_format(legend).range()
-    return query.datasource(PROMETHEUS).exemplar(exemplars)
+    """Returns a query over the range of the board.
+
+    `legend` has labels in double braces; without one, series are named by the labels of the first `by (...)`.
+    """
+    return _query(expression, legend).range().exemplar(exemplars)
 
 
 def latest(expression: str, legend: str = "") -> prometheus.Dataquery:
     """Returns a query for the values at the end of the range of the board."""
-    query = prometheus.Dataquery().expr(" ".join(expression.split())).legend_format(legend).instant()
-    return query.datasource(PROMETHEUS)
+    return _query(expression, legend).instant()
+
+
+def _query(expression: str, legend: str) -> prometheus.Dataquery:
+    """Returns a query with the metrics of the registry by their names; `[rate]` is the interval of rates."""
+    text = re.sub(r"trackside\.[\w.]+", lambda found: series(found[0]), " ".join(expression.split()))
+    text = text.replace("[rate]", "[$__rate_interval]")
+    if not legend and (by := re.search(r"by \((?:le, )?(\w.*?)\)", text)):
+        legend = " ".join(f"{{{{{label}}}}}" for label in by[1].split(", ") if label != "le")
+    return prometheus.Dataquery().expr(text).legend_format(legend).datasource(PROMETHEUS)
 
 
 def quantile(share: float, name: str, *, by: str = "", where: str = "") -> str:
     """Returns the PromQL of a quantile of a histogram of the registry."""
     labels = f"le, {by}" if by else "le"
-    return f"histogram_quantile({share}, sum by ({labels}) (rate({series(name)}_bucket{where}{RATE})))"
+    return f"histogram_quantile({share}, sum by ({labels}) (rate({name}_bucket{where}[rate])))"
+
+
+def quantiles(
+    name: str, legends: Mapping[float, str], *, by: str = "", where: str = "", exemplars: bool = False
+) -> list[prometheus.Dataquery]:
+    """Returns queries of several quantiles of a histogram, each with its legend."""
+    asked = {quantile(share, name, by=by, where=where): legend for share, legend in legends.items()}
+    return [promql(expression, legend, exemplars=exemplars) for expression, legend in asked.items()]

@@ -5,10 +5,9 @@ from boards.board import Board, Place, Section, Variable
 from boards.held_devices import held_devices
 from boards.panels import Panel, by_step, graph, histogram, note, number, scatter
 from boards.queries import FROM_MS, TO_MS, bucket, curves, rows, within
-from boards.searches import SEARCH_COLUMNS
 from boards.selected import SEARCH, SEARCH_BOX
-from boards.style import COUNT, GREEN, SECONDS, SHARE, TRIAL_ENDS
-from boards.tables import Column, table, trace_column
+from boards.style import GREEN, SECONDS, SHARE, TRIAL_ENDS
+from boards.tables import table
 
 MIN_TRIALS = 20
 """Fewer trials that succeeded say little about a parameter: its effect is not shown."""
@@ -53,26 +52,14 @@ def _search() -> Panel:
     return table(
         "Search",
         "An empty text box selects the newest search.",
-        rows(
-            f"""SELECT search_id, name, status, ended_trials, running_trials, max_trials, concurrency,
+        f"""SELECT search_id, name, status, ended_trials, running_trials, max_trials, concurrency,
             tuner, assessor, direction, queue, started_at, duration_s, trace_id,
             coalesce(nullif(failure, ''), stop_reason) AS reason,
-            {links.span("started_at", "ended_at")} FROM searches WHERE search_id = {SEARCH}"""
-        ),
-        [
-            *SEARCH_COLUMNS,
-            Column("concurrency", 75, "at once"),
-            Column("tuner", 80),
-            Column("assessor", 90),
-            Column("direction", 80),
-            Column("queue", 80),
-            Column("started_at", 160, "started"),
-            Column("duration_s", 90, "took"),
-            trace_column(),
-            Column("reason"),
-            Column("from_ms", hidden=True),
-            Column("to_ms", hidden=True),
-        ],
+            {links.span("started_at", "ended_at")} FROM searches WHERE search_id = {SEARCH}""",
+        """search_id 200 search > search+time | name 130 | status 120 ! | ended_trials 70 ended |
+        running_trials 75 running | max_trials 70 limit | concurrency 75 at once | tuner 80 |
+        assessor 90 | direction 80 | queue 80 | started_at 160 started | duration_s 90 took |
+        trace_id | reason | (from_ms) | (to_ms)""",
     )
 
 
@@ -83,14 +70,12 @@ def _numbers() -> list[Panel]:
             "Best value",
             "Of the first objective.",
             rows(f"SELECT best_value FROM searches WHERE search_id = {SEARCH}"),
-            unit=COUNT,
             steps=((None, GREEN),),
         ),
         number(
             "Trials ended",
             "Of those that were suggested.",
             rows(f"SELECT count(*) FILTER (WHERE ended_at IS NOT NULL) AS ended_trials {counted}"),
-            unit=COUNT,
         ),
         number(
             "Early-stopped share",
@@ -115,8 +100,7 @@ def _numbers() -> list[Panel]:
             "Time that the tasks of the search held devices, summed over devices.",
             rows(
                 f"""SELECT sum(coalesce(ended_ms, extract(epoch FROM now())::float8 * 1000) - began_ms) /
-                    1000 AS held_s
-                FROM device_use WHERE stream_id = {SEARCH}"""
+                1000 AS held_s FROM device_use WHERE stream_id = {SEARCH}"""
             ),
             unit=SECONDS,
         ),
@@ -124,9 +108,8 @@ def _numbers() -> list[Panel]:
             "Expected end in",
             "If the remaining trials take as long as those so far did.",
             rows(
-                f"""SELECT CASE WHEN ended_at IS NULL AND ended_trials > 0 THEN
-                extract(epoch FROM now() - started_at) * (max_trials - ended_trials) / ended_trials END AS
-                remaining_s
+                f"""SELECT CASE WHEN ended_at IS NULL AND ended_trials > 0 THEN extract(epoch
+                FROM now() - started_at) * (max_trials - ended_trials) / ended_trials END AS remaining_s
                 FROM searches WHERE search_id = {SEARCH}"""
             ),
             unit=SECONDS,
@@ -148,7 +131,6 @@ def _values() -> list[Panel]:
                     AND value <> 'NaN' GROUP BY 1, 2, direction
                 ) AS ended WINDOW so_far AS (PARTITION BY metric ORDER BY time) ORDER BY time"""
             ),
-            unit=COUNT,
             style="steps",
             minimum=None,
         ),
@@ -165,7 +147,6 @@ def _values() -> list[Panel]:
                 CROSS JOIN LATERAL (VALUES (' least', least), (' greatest', greatest)) AS bound (name, value)
                 ORDER BY time"""
             ),
-            unit=COUNT,
             style="points",
             minimum=None,
         ),
@@ -177,8 +158,7 @@ def _curves_and_effects() -> list[Panel]:
         by_step(
             "Curves of trials",
             f"The curve selected above, of the {CURVES} best and the {CURVES} newest trials: the mean of "
-            f"each of "
-            "200 ranges of steps. A step that a later attempt trained again is left out.",
+            "each of 200 ranges of steps. A step that a later attempt trained again is left out.",
             rows(
                 f"""WITH chosen AS (
                     (SELECT task_id, trial FROM trials WHERE search_id = {SEARCH} ORDER BY trial DESC LIMIT
@@ -201,9 +181,8 @@ def _curves_and_effects() -> list[Panel]:
         histogram(
             "What parameters explain",
             "The fraction of the variance of an objective that one parameter explains alone, with the "
-            "number of trials "
-            f"(n). Shown from {MIN_TRIALS} trials that succeeded on; of more than 2,000 trials a sample is "
-            f"used.",
+            f"number of trials (n). Shown from {MIN_TRIALS} trials that succeeded on; of more than 2,000 "
+            "trials a sample is used.",
             rows(
                 f"""SELECT CASE objective WHEN 'default' THEN '' ELSE objective || ' ' END || parameter
                 || ' (n=' || trials || ')' AS parameter, effect AS effect_share FROM parameter_effects
@@ -216,34 +195,17 @@ def _curves_and_effects() -> list[Panel]:
     ]
 
 
-def _trial_columns() -> list[Column]:
-    return [
-        Column("trial", 70, link=links.to_trial(spans=True)),
-        Column("status", 120, status=True),
-        Column("value", 120),
-        Column("last_value", 120),
-        Column("reports", 75),
-        Column("duration_s", 90, "took"),
-        Column("ended_at", 165, "ended"),
-        trace_column(),
-    ]
-
-
-def _hidden() -> list[Column]:
-    return [Column(name, hidden=True) for name in ("task_id", "from_ms", "to_ms")]
-
-
 def _best() -> Panel:
     return table(
         "Best trials",
         "By the value of the first objective, the best first. Click on a number to open the trial.",
-        rows(
-            f"""SELECT trial, status, value, last_value, reports, duration_s, ended_at, trace_id,
+        f"""SELECT trial, status, value, last_value, reports, duration_s, ended_at, trace_id,
             parameters::text AS parameters, task_id, {links.span("suggested_at", "ended_at")}
             FROM ranked_trials WHERE search_id = {SEARCH} AND status = 'SUCCEEDED'
-            ORDER BY rank_value, trial LIMIT 50"""
-        ),
-        [*_trial_columns(), Column("parameters"), *_hidden()],
+            ORDER BY rank_value, trial LIMIT 50""",
+        """trial 70 > trial+time | status 120 ! | value 120 | last_value 120 | reports 75 |
+        duration_s 90 took | ended_at 165 ended | trace_id | parameters | (task_id) | (from_ms) |
+        (to_ms)""",
         none="No trial has succeeded yet",
     )
 
@@ -252,8 +214,7 @@ def _failed() -> Panel:
     return table(
         "Trials that failed",
         "The newest 50, with the error of the last attempt.",
-        rows(
-            f"""SELECT failed.*, tried.ending, tried.worker_id, tried.error_type, tried.error_message FROM (
+        f"""SELECT failed.*, tried.ending, tried.worker_id, tried.error_type, tried.error_message FROM (
                 SELECT trial, status, last_value, reports, duration_s, ended_at, trace_id, task_id,
                 {links.span("suggested_at", "ended_at")} FROM trials
                 WHERE search_id = {SEARCH} AND status = 'FAILED' ORDER BY ended_at DESC LIMIT 50
@@ -261,16 +222,10 @@ def _failed() -> Panel:
             LEFT JOIN LATERAL (
                 SELECT ending, worker_id, error_type, error_message FROM attempts
                 WHERE attempts.task_id = failed.task_id ORDER BY attempt DESC LIMIT 1
-            ) AS tried ON true ORDER BY failed.ended_at DESC"""
-        ),
-        [
-            *(column for column in _trial_columns() if column.name != "value"),
-            Column("ending", 110, status=True),
-            Column("worker_id", 150, "worker", links.to_worker()),
-            Column("error_type", 140),
-            Column("error_message"),
-            *_hidden(),
-        ],
+            ) AS tried ON true ORDER BY failed.ended_at DESC""",
+        """trial 70 > trial+time | status 120 ! | last_value 120 | reports 75 | duration_s 90 took |
+        ended_at 165 ended | trace_id | ending 110 ! | worker_id 150 worker > worker |
+        error_type 140 | error_message | (task_id) | (from_ms) | (to_ms)""",
         none="No trial has failed",
     )
 
@@ -291,7 +246,6 @@ def _times() -> list[Panel]:
                 f"""SELECT {bucket("ended_ms")} AS time, status AS metric, count(*) AS value FROM trials
                 WHERE search_id = {SEARCH} AND {within("ended_ms")} GROUP BY 1, 2 ORDER BY 1"""
             ),
-            unit=COUNT,
             style="bars",
             statuses=TRIAL_ENDS,
         ),
@@ -305,7 +259,6 @@ def _times() -> list[Panel]:
             "Devices in use by this search",
             "How many devices its tasks held, on average in each interval.",
             curves(held_devices(f"stream_id = {SEARCH}", "greatest($__interval_ms, 1000)")),
-            unit=COUNT,
             style="area",
         ),
     ]
@@ -333,21 +286,13 @@ def _front() -> Panel:
     return table(
         "Trials of the Pareto front",
         "With the names and the values of all objectives.",
-        rows(
-            f"""SELECT trial, array_to_string(front.objectives, ', ') AS objectives,
+        f"""SELECT trial, array_to_string(front.objectives, ', ') AS objectives,
             array_to_string(front.objective_values, ', ') AS objective_values,
             front.parameters::text AS parameters, trials.task_id, trials.trace_id
             FROM pareto_front AS front JOIN trials USING (search_id, trial)
-            WHERE search_id = {SEARCH} AND second_value IS NOT NULL ORDER BY first_value LIMIT 200"""
-        ),
-        [
-            Column("trial", 70, link=links.to_trial()),
-            Column("objectives", 170),
-            Column("objective_values", 260, "values"),
-            trace_column(),
-            Column("parameters"),
-            Column("task_id", hidden=True),
-        ],
+            WHERE search_id = {SEARCH} AND second_value IS NOT NULL ORDER BY first_value LIMIT 200""",
+        """trial 70 > trial | objectives 170 | objective_values 260 values | trace_id | parameters |
+        (task_id)""",
         none="The search has one objective",
     )
 

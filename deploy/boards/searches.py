@@ -3,19 +3,9 @@
 from boards import annotations, links
 from boards.board import Board, Place, Section, Variable
 from boards.panels import Panel, graph, histogram
-from boards.queries import FROM_MS, RATE, TO_MS, bucket, curves, promql, quantile, rows
-from boards.style import COUNT, PER_MINUTE, SECONDS, SHARE, TRIAL_ENDS, series
-from boards.tables import Column, table, trace_column
-
-SEARCH_COLUMNS = (
-    Column("search_id", 200, "search", links.to_search(spans=True)),
-    Column("name", 130),
-    Column("status", 120, status=True),
-    Column("ended_trials", 70, "ended"),
-    Column("running_trials", 75, "running"),
-    Column("max_trials", 70, "limit"),
-)
-"""The first columns of tables of searches."""
+from boards.queries import FROM_MS, TO_MS, bucket, curves, promql, quantile, rows
+from boards.style import COUNT, TRIAL_ENDS
+from boards.tables import table
 
 _NAMED = (
     "(search_id ILIKE '%' || ${contains:sqlstring} || '%' OR name ILIKE '%' || ${contains:sqlstring} || '%')"
@@ -41,26 +31,14 @@ def _list() -> Panel:
     return table(
         "Searches",
         "The newest 200 of those that ran within the range. Best value: of the first objective.",
-        rows(
-            f"""SELECT search_id, name, status, ended_trials, running_trials, max_trials, best_value,
-                best_trial,
-            tuner, assessor, started_at, duration_s, trace_id, failure, {links.span("started_at", "ended_at")}
-            FROM searches WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
-            AND {_NAMED} ORDER BY started_at DESC LIMIT 200"""
-        ),
-        [
-            *SEARCH_COLUMNS,
-            Column("best_value", 110, "best"),
-            Column("best_trial", 80),
-            Column("tuner", 90),
-            Column("assessor", 100),
-            Column("started_at", 160, "started"),
-            Column("duration_s", 90, "took"),
-            trace_column(),
-            Column("failure"),
-            Column("from_ms", hidden=True),
-            Column("to_ms", hidden=True),
-        ],
+        f"""SELECT search_id, name, status, ended_trials, running_trials, max_trials, best_value,
+        best_trial, tuner, assessor, started_at, duration_s, trace_id, failure,
+        {links.span("started_at", "ended_at")} FROM searches WHERE started_at <= $__timeTo()
+        AND coalesce(ended_at, now()) >= $__timeFrom() AND {_NAMED} ORDER BY started_at DESC LIMIT 200""",
+        """search_id 200 search > search+time | name 130 | status 120 ! | ended_trials 70 ended |
+        running_trials 75 running | max_trials 70 limit | best_value 110 best | best_trial 80 |
+        tuner 90 | assessor 100 | started_at 160 started | duration_s 90 took | trace_id | failure |
+        (from_ms) | (to_ms)""",
     )
 
 
@@ -91,7 +69,6 @@ def _compared() -> list[Panel]:
                 value
                 FROM bucketed ORDER BY time"""
             ),
-            unit=COUNT,
             style="steps",
         ),
         histogram(
@@ -119,51 +96,45 @@ def _counted() -> str:
 
 
 def _tuners() -> list[Panel]:
-    ended, trial = series("trackside.dispatcher.ended.trials"), "trackside.dispatcher.trial.seconds"
-    suggestion = "trackside.dispatcher.suggestion.seconds"
-    suggested = series("trackside.dispatcher.suggested.trials")
-    early = f'sum(rate({ended}{{status="EARLY_STOPPED"}}{RATE}))'
     return [
         graph(
             "Trials per minute",
             "Suggested by tuners, and ended.",
-            promql(f"sum(rate({suggested}{RATE})) * 60", "suggested"),
-            promql(f"sum(rate({ended}{RATE})) * 60", "ended"),
-            unit=PER_MINUTE,
+            promql("sum(rate(trackside.dispatcher.suggested.trials[rate])) * 60", "suggested"),
+            promql("sum(rate(trackside.dispatcher.ended.trials[rate])) * 60", "ended"),
         ),
         graph(
             "Early-stopped share",
             "Of the trials that ended in each interval, those that an assessor stopped.",
-            promql(f"{early} / (sum(rate({ended}{RATE})) > 0)", "early-stopped share"),
-            unit=SHARE,
+            promql(
+                'sum(rate(trackside.dispatcher.ended.trials{status="EARLY_STOPPED"}[rate])) / '
+                "(sum(rate(trackside.dispatcher.ended.trials[rate])) > 0)",
+                "early-stopped share",
+            ),
             maximum=1,
         ),
         graph(
             "Time of a trial",
             "From its suggestion to its end, by status.",
-            promql(f"{quantile(0.5, trial, by='status')} >= 0", "{{status}}", exemplars=True),
-            unit=SECONDS,
+            promql(
+                f"{quantile(0.5, 'trackside.dispatcher.trial.seconds', by='status')} >= 0",
+                exemplars=True,
+            ),
             statuses=TRIAL_ENDS,
         ),
         graph(
             "Time of a suggestion",
             "What a tuner took to suggest parameters, 95th percentile.",
-            promql(f"{quantile(0.95, suggestion, by='tuner')} >= 0", "{{tuner}}"),
-            unit=SECONDS,
+            promql(f"{quantile(0.95, 'trackside.dispatcher.suggestion.seconds', by='tuner')} >= 0"),
         ),
         graph(
             "Requests waiting for tuners and assessors",
             "Each tuner and assessor runs in a process of its own.",
-            promql(f"sum by (lane) ({series('trackside.dispatcher.lane_backlog.requests')})", "{{lane}}"),
-            unit=COUNT,
+            promql("sum by (lane) (trackside.dispatcher.lane_backlog.requests)"),
         ),
         graph(
             "Reports without effect per minute",
             "Reports of metrics that did not count, by reason.",
-            promql(
-                f"sum by (reason) (rate({series('trackside.dispatcher.uncounted.metrics')}{RATE})) * 60",
-                "{{reason}}",
-            ),
-            unit=PER_MINUTE,
+            promql("sum by (reason) (rate(trackside.dispatcher.uncounted.metrics[rate])) * 60"),
         ),
     ]

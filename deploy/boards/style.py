@@ -1,7 +1,6 @@
 """What all boards share: the units of metrics and columns by their names, one colour for each status."""
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from trackside.telemetry.labels import Metric
@@ -14,81 +13,43 @@ TIME, DATE, PLAIN = "dateTimeAsIso", "dateTimeFromNow", "none"
 GREEN, BLUE, ORANGE, RED = "green", "blue", "orange", "red"
 PURPLE, GREY, YELLOW, LIGHT_BLUE = "purple", "#8e8e8e", "yellow", "light-blue"
 
-STATUS_COLOURS: Final[Mapping[str, str]] = {
+_STATUSES = (
     # What waits or runs.
-    **dict.fromkeys(
-        ("WAITING", "queued", "pending", "ready", "waiting", "placed", "starting", "Waiting"), LIGHT_BLUE
-    ),
-    **dict.fromkeys(
-        ("RUNNING", "active", "running", "Running", "busy", "TRAINING", "LOADING", "INIT", "AVAILABLE"), BLUE
-    ),
-    **dict.fromkeys(
-        ("NO_MORE_TRIAL", "TUNER_NO_MORE_TRIAL", "STOPPING", "stopping", "Ready", "Starting"), LIGHT_BLUE
-    ),
-    **dict.fromkeys(("PAUSED", "open", "ABORTING", "FAILING", "TIMING_OUT"), YELLOW),
+    (LIGHT_BLUE, "WAITING queued pending ready waiting placed starting Waiting"),
+    (BLUE, "RUNNING active running Running busy TRAINING LOADING INIT AVAILABLE"),
+    (LIGHT_BLUE, "NO_MORE_TRIAL TUNER_NO_MORE_TRIAL STOPPING stopping Ready Starting"),
+    (YELLOW, "PAUSED open ABORTING FAILING TIMING_OUT"),
     # What ended well.
-    **dict.fromkeys(
-        ("SUCCEEDED", "DONE", "FINISHED", "finished", "succeeded", "completed", "deployed"), GREEN
-    ),
-    **dict.fromkeys(
-        ("cached", "approved", "present", "here", "free", "accepted", "answered", "ACTIVE", "Completed"),
-        GREEN,
-    ),
+    (GREEN, "SUCCEEDED DONE FINISHED finished succeeded completed deployed cached approved present here"),
+    (GREEN, "free accepted answered ACTIVE Completed"),
     # What ended early, and should have.
-    **dict.fromkeys(("EARLY_STOPPED", "preempted", "recalled", "returned", "PARTIAL"), PURPLE),
-    **dict.fromkeys(("STOPPED", "USER_CANCELED", "SYS_CANCELED", "cancelled", "left", "aborted"), GREY),
-    **dict.fromkeys(
-        (
-            "ABORTED",
-            "UNKNOWN",
-            "EXITED",
-            "DELETED",
-            "skipped",
-            "omitted",
-            "closed",
-            "withdrawn",
-            "stopped",
-            "ended",
-        ),
-        GREY,
-    ),
+    (PURPLE, "EARLY_STOPPED preempted recalled returned PARTIAL"),
+    (GREY, "STOPPED USER_CANCELED SYS_CANCELED cancelled left aborted ABORTED UNKNOWN EXITED DELETED"),
+    (GREY, "skipped omitted closed withdrawn stopped ended"),
     # What failed.
-    **dict.fromkeys(("FAILED", "ERROR", "EXCEPTION", "failed", "Failed", "rejected", "expired"), RED),
-    **dict.fromkeys(("oom_host", "oom_device", "INTERRUPT", "out_of_memory", "lost"), "dark-red"),
-    **dict.fromkeys(
-        ("timed_out_queue", "timed_out_run", "timed_out", "TIMED_OUT", "refused", "disk_low"), ORANGE
-    ),
+    (RED, "FAILED ERROR EXCEPTION failed Failed rejected expired"),
+    ("dark-red", "oom_host oom_device INTERRUPT out_of_memory lost"),
+    (ORANGE, "timed_out_queue timed_out_run timed_out TIMED_OUT refused disk_low"),
     # Why tasks wait.
-    "device_free": GREEN,
-    "device_busy": BLUE,
-    "retry": YELLOW,
-    "unschedulable": RED,
-}
+    (GREEN, "device_free"),
+    (BLUE, "device_busy"),
+    (YELLOW, "retry"),
+    (RED, "unschedulable"),
+)
+STATUS_COLOURS: Final = {status: colour for colour, statuses in _STATUSES for status in statuses.split()}
 """The colour of each status: of searches, trials, attempts, tasks, steps, workers and devices."""
 
 TRIAL_ENDS: Final = ("SUCCEEDED", "EARLY_STOPPED", "FAILED", "USER_CANCELED", "SYS_CANCELED")
 WAIT_REASONS: Final = ("device_free", "device_busy", "retry", "unschedulable", "disk_low")
 
-_ENDINGS: Final[Mapping[str, str]] = {
-    "_s": SECONDS,
-    "_ms": "ms",
-    "_bytes": BYTES,
-    "_share": SHARE,
-    "progress": SHARE,
-    "_at": TIME,
-    "_since": TIME,
-    "_until": TIME,
-    "_due": TIME,
-    "not_before": TIME,
-}
+_ENDINGS: Final = {"_s": SECONDS, "_ms": "ms", "_bytes": BYTES, "_share": SHARE, "progress": SHARE} | (
+    dict.fromkeys(("_at", "_since", "_until", "_due", "not_before"), TIME)
+)
 
 
 def unit_of_column(name: str) -> str | None:
     """Returns the unit of a column of a view by the end of its name; None if the name has no unit."""
-    for ending, unit in _ENDINGS.items():
-        if name.endswith(ending):
-            return unit
-    return None
+    return next((unit for ending, unit in _ENDINGS.items() if name.endswith(ending)), None)
 
 
 def metric(name: str) -> Metric:
@@ -97,9 +58,10 @@ def metric(name: str) -> Metric:
 
 
 def series(name: str) -> str:
-    """Returns the name of a metric in Prometheus: of a histogram without `_bucket`, `_sum` or `_count`."""
-    found = metric(name)
-    return found.prometheus_name + ("_total" if found.kind == "counter" else "")
+    """Returns the name in Prometheus of a metric; `_bucket`, `_sum` or `_count` of a histogram stays."""
+    found = metric(re.sub("_(bucket|sum|count)$", "", name))
+    total = "_total" if found.kind == "counter" else ""
+    return found.prometheus_name + name.removeprefix(found.name) + total
 
 
 _METRICS: Final = {metric.name: metric for metric in METRICS}

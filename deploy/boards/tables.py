@@ -1,73 +1,65 @@
 """Tables: columns with widths that fit their panel, units by their names, colours by status, and links."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import DynamicConfigValue
 
 from boards import links
 from boards.panels import Panel, panel, status_mappings
-from boards.queries import PostgresQuery
+from boards.queries import rows
 from boards.style import unit_of_column
 
 COLUMN_PX = 1600 / 24
 """The width of one of the 24 columns of a board on a screen of 1600 pixels."""
 PANEL_PADDING_PX = 34
+_COLUMN: Final = re.compile(r"(\w+)(?: (\d+))?( !)?(?: ([^>]+?))?(?: > (\w+)(?::(\w+))?(\+time)?)?")
+_TRACE: Final = "trace_id"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its width in pixels, where its cells link to, whether it is coloured by status.
+def _column(text: str) -> tuple[str, list[tuple[str, object]]]:
+    """Returns the name of a column, and what distinguishes it from the others of its table."""
+    if text.startswith("("):
+        return text[1:-1], [("custom.hidden", True)]
+    found = _COLUMN.fullmatch(f"{text} 85 trace" if text == _TRACE else text)
+    if found is None:
+        raise ValueError(f"not a column: {text!r}")
+    name, width, status, head, opened, column, spans = found.groups()
+    properties: list[tuple[str, object]] = [("displayName", head or name.replace("_", " "))]
+    if width:
+        properties.append(("custom.width", int(width)))
+    if unit := unit_of_column(name):
+        properties.append(("unit", unit))
+    if status:
+        properties.append(("custom.displayMode", "color-text"))
+    if opened or name == _TRACE:
+        url = links.to(opened, column, spans=bool(spans)) if opened else links.to_trace()
+        properties.append(("links", [{"title": f"Open {head or name}", "url": url}]))
+    return name, properties
 
-    A hidden one is there for links only. `title` replaces the name in the head of the table.
+
+def table(title: str, description: str, statement: str, columns: str, *, none: str = "") -> Panel:
+    """Returns a table with the rows of a statement; `none` is shown where there are no rows.
+
+    Columns are separated by `|`. Each is its name, its width in pixels (those without one share what the
+    others leave), `!` if its values are statuses, the text of its head if that is not the name, and after `>`
+    what its cells open: `> trial` the trial in the column `task_id`, `> trial:from_task` that in another
+    column, `> trial+time` at the time when it ran, which columns `from_ms` and `to_ms` have. `trace_id` alone
+    is a link to the trace: of its 32 digits the first are shown. A column in parentheses is hidden, and there
+    for links only.
     """
-
-    name: str
-    width: int = 0
-    title: str = ""
-    link: str = ""
-    status: bool = False
-    hidden: bool = False
-    unit: str = ""
-
-    def properties(self) -> list[DynamicConfigValue]:
-        """Returns what distinguishes this column from the others of its table."""
-        found: list[tuple[str, object]] = [("displayName", self.title or self.name.replace("_", " "))]
-        if self.hidden:
-            return [DynamicConfigValue(id_val="custom.hidden", value=True)]
-        if self.width:
-            found.append(("custom.width", self.width))
-        if unit := self.unit or unit_of_column(self.name):
-            found.append(("unit", unit))
-        if self.status:
-            found.append(("custom.displayMode", "color-text"))
-        if self.link:
-            found.append(("links", [{"title": f"Open {self.title or self.name}", "url": self.link}]))
-        return [DynamicConfigValue(id_val=name, value=value) for name, value in found]
-
-
-def trace_column() -> Column:
-    """Returns the column `trace_id`: of its 32 digits the first are shown, and all are the link."""
-    return Column("trace_id", 85, "trace", links.to_trace())
-
-
-def table(
-    title: str, description: str, query: PostgresQuery, columns: Sequence[Column], *, none: str = ""
-) -> Panel:
-    """Returns a table with the columns of its query; those without a width share what the others leave.
-
-    `none` is shown where there are no rows.
-    """
-    built = panel("table", title, description, [query])
+    built = panel("table", title, description, [rows(statement)])
     if none:
         built.no_value(none)
-    if any(column.status for column in columns):
+    if " !" in columns:
         # Of the panel: in each column they would make the file twice as long.
         built.mappings(status_mappings())
     built.custom({"align": "auto", "displayMode": "auto", "inspect": False, "minWidth": 50})
     built.options(
         {"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "fields": ""}}
     )
-    for column in columns:
-        built.override_by_name(column.name, column.properties())
+    for text in " ".join(columns.split()).split(" | "):
+        name, properties = _column(text)
+        values = [DynamicConfigValue(id_val=key, value=value) for key, value in properties]
+        built.override_by_name(name, values)
     return built

@@ -6,7 +6,7 @@ from boards.panels import Panel, by_step, graph, note
 from boards.queries import curves, rows
 from boards.selected import TASK, TASK_BOX
 from boards.style import BYTES, SHARE
-from boards.tables import Column, table, trace_column
+from boards.tables import table
 
 _STREAM = f"(SELECT stream_id FROM tasks WHERE task_id = {TASK} LIMIT 1)"
 
@@ -38,30 +38,14 @@ def _task() -> Panel:
     return table(
         "Task",
         "An empty text box selects the newest trial of the newest search.",
-        rows(
-            f"""SELECT task_id, stream_id, CASE WHEN trial IS NULL THEN NULL ELSE stream_id END AS search_id,
-            task_type, state, ending, attempts, worker_id, array_to_string(device_ids, ', ') AS devices,
-            objective,
-            unschedulable, queued_at, ended_at, trace_id, {links.span("queued_at", "ended_at")}
-            FROM tasks WHERE task_id = {TASK}"""
-        ),
-        [
-            Column("task_id", 180, "task", links.to_trial(spans=True)),
-            Column("stream_id", 130, "stream"),
-            Column("search_id", 130, "search", links.to_search()),
-            Column("task_type", 80, "type"),
-            Column("state", 80, status=True),
-            Column("ending", 90, status=True),
-            Column("attempts", 80),
-            Column("worker_id", 100, "worker", links.to_worker()),
-            Column("devices", 80),
-            Column("objective", 90),
-            Column("unschedulable"),
-            Column("queued_at", 155, "queued"),
-            Column("ended_at", 155, "ended"),
-            trace_column(),
-            *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
-        ],
+        f"""SELECT task_id, stream_id, CASE WHEN trial IS NULL THEN NULL ELSE stream_id END AS search_id,
+        task_type, state, ending, attempts, worker_id, array_to_string(device_ids, ', ') AS devices,
+        objective, unschedulable, queued_at, ended_at, trace_id, {links.span("queued_at", "ended_at")}
+        FROM tasks WHERE task_id = {TASK}""",
+        """task_id 180 task > trial+time | stream_id 130 stream | search_id 130 search > search |
+        task_type 80 type | state 80 ! | ending 90 ! | attempts 80 | worker_id 100 worker > worker |
+        devices 80 | objective 90 | unschedulable | queued_at 155 queued | ended_at 155 ended |
+        trace_id | (from_ms) | (to_ms)""",
         none="There is no task with this id",
     )
 
@@ -70,32 +54,15 @@ def _trial() -> Panel:
     return table(
         "Trial",
         "What the search knows about it; empty for a task of another kind.",
-        rows(
-            f"""SELECT trials.trial, trials.status, trials.value, trials.reports, trials.last_step,
-                trials.last_value,
-            trials.source, trials.from_trial, trials.from_step, parent.task_id AS from_task, trials.best,
-            trials.suggested_at, trials.duration_s, trials.parameters::text AS parameters FROM tasks
-            JOIN trials ON trials.search_id = tasks.stream_id AND trials.trial = tasks.trial
-            LEFT JOIN trials AS parent ON parent.search_id = trials.search_id AND parent.trial =
-            trials.from_trial
-            WHERE tasks.task_id = {TASK}"""
-        ),
-        [
-            Column("trial", 70),
-            Column("status", 130, status=True),
-            Column("value", 120),
-            Column("reports", 75),
-            Column("last_step", 80),
-            Column("last_value", 120),
-            Column("source", 90),
-            Column("from_trial", 85, link=links.to_trial("from_task")),
-            Column("from_step", 80),
-            Column("from_task", hidden=True),
-            Column("best", 60),
-            Column("suggested_at", 160, "suggested"),
-            Column("duration_s", 90, "took"),
-            Column("parameters"),
-        ],
+        f"""SELECT trials.trial, trials.status, trials.value, trials.reports, trials.last_step,
+        trials.last_value, trials.source, trials.from_trial, trials.from_step, parent.task_id
+        AS from_task, trials.best, trials.suggested_at, trials.duration_s, trials.parameters::text
+        AS parameters FROM tasks JOIN trials ON trials.search_id = tasks.stream_id
+        AND trials.trial = tasks.trial LEFT JOIN trials AS parent ON parent.search_id = trials.search_id
+        AND parent.trial = trials.from_trial WHERE tasks.task_id = {TASK}""",
+        """trial 70 | status 130 ! | value 120 | reports 75 | last_step 80 | last_value 120 |
+        source 90 | from_trial 85 > trial:from_task | from_step 80 | (from_task) | best 60 |
+        suggested_at 160 suggested | duration_s 90 took | parameters""",
         none="The task is not a trial of a search",
     )
 
@@ -122,23 +89,11 @@ def _curves() -> list[Panel]:
         table(
             "Values",
             "Of each curve: how many points, the newest value, the least, the greatest and the mean.",
-            rows(
-                f"""SELECT tag, attempt, points, last_step, last_value, min_value, max_value, mean_value,
-                    non_finite
-                FROM series_totals WHERE task_id = {TASK} ORDER BY starts_with(tag, 'system/'), tag, attempt
-                LIMIT 200"""
-            ),
-            [
-                Column("tag"),
-                Column("attempt", 65),
-                Column("points", 65),
-                Column("last_step", 75),
-                Column("last_value", 80, "newest"),
-                Column("min_value", 80, "least"),
-                Column("max_value", 80, "greatest"),
-                Column("mean_value", 80, "mean"),
-                Column("non_finite", 80),
-            ],
+            f"""SELECT tag, attempt, points, last_step, last_value, min_value, max_value, mean_value,
+            non_finite FROM series_totals WHERE task_id = {TASK}
+            ORDER BY starts_with(tag, 'system/'), tag, attempt LIMIT 200""",
+            """tag | attempt 65 | points 65 | last_step 75 | last_value 80 newest |
+            min_value 80 least | max_value 80 greatest | mean_value 80 mean | non_finite 80""",
         ),
     ]
 
@@ -147,32 +102,16 @@ def _attempts() -> Panel:
     return table(
         "Attempts",
         "Each try of the task, with the memory that was reserved and used, and why it ended.",
-        rows(
-            f"""SELECT attempt, status, ending, worker_id, array_to_string(device_ids, ', ') AS devices,
-            ended_at, load_time_ms, train_time_ms, reserved_memory_bytes, peak_memory_bytes,
-            reserved_cuda_memory_bytes, peak_cuda_memory_bytes, resumed_step, exit_code, error_stage,
-            error_type,
-            error_message FROM attempts WHERE task_id = {TASK} ORDER BY attempt DESC LIMIT 100"""
-        ),
-        [
-            Column("attempt", 65),
-            Column("status", 85, status=True),
-            Column("ending", 95, status=True),
-            Column("worker_id", 100, "worker", links.to_worker()),
-            Column("devices", 75),
-            Column("ended_at", 150, "ended"),
-            Column("load_time_ms", 75, "loading"),
-            Column("train_time_ms", 75, "training"),
-            Column("reserved_memory_bytes", 85, "reserved"),
-            Column("peak_memory_bytes", 80, "peak"),
-            Column("reserved_cuda_memory_bytes", 110, "reserved, GPU"),
-            Column("peak_cuda_memory_bytes", 85, "peak, GPU"),
-            Column("resumed_step", 90, "resumed at"),
-            Column("exit_code", 55, "exit"),
-            Column("error_stage", 60, "stage"),
-            Column("error_type", 100, "error"),
-            Column("error_message", title="message"),
-        ],
+        f"""SELECT attempt, status, ending, worker_id, array_to_string(device_ids, ', ') AS devices,
+        ended_at, load_time_ms, train_time_ms, reserved_memory_bytes, peak_memory_bytes,
+        reserved_cuda_memory_bytes, peak_cuda_memory_bytes, resumed_step, exit_code, error_stage,
+        error_type, error_message FROM attempts WHERE task_id = {TASK} ORDER BY attempt DESC LIMIT 100""",
+        """attempt 65 | status 85 ! | ending 95 ! | worker_id 100 worker > worker | devices 75 |
+        ended_at 150 ended | load_time_ms 75 loading | train_time_ms 75 training |
+        reserved_memory_bytes 85 reserved | peak_memory_bytes 80 peak |
+        reserved_cuda_memory_bytes 110 reserved, GPU | peak_cuda_memory_bytes 85 peak, GPU |
+        resumed_step 90 resumed at | exit_code 55 exit | error_stage 60 stage |
+        error_type 100 error | error_message message""",
     )
 
 
@@ -180,24 +119,12 @@ def _placements() -> Panel:
     return table(
         "Placements",
         "Each time that an attempt was assigned to a device; a refused or preempted one is assigned again.",
-        rows(
-            f"""SELECT attempt, placement, worker_id, array_to_string(device_ids, ', ') AS devices,
-                assigned_at,
-            accepted_at, ended_at, ending, code, message FROM placements WHERE task_id = {TASK}
-            ORDER BY attempt DESC, placement DESC LIMIT 100"""
-        ),
-        [
-            Column("attempt", 80),
-            Column("placement", 90),
-            Column("worker_id", 180, "worker", links.to_worker()),
-            Column("devices", 120),
-            Column("assigned_at", 160, "assigned"),
-            Column("accepted_at", 160, "accepted"),
-            Column("ended_at", 160, "ended"),
-            Column("ending", 120, status=True),
-            Column("code", 150),
-            Column("message"),
-        ],
+        f"""SELECT attempt, placement, worker_id, array_to_string(device_ids, ', ') AS devices,
+        assigned_at, accepted_at, ended_at, ending, code, message FROM placements WHERE task_id = {TASK}
+        ORDER BY attempt DESC, placement DESC LIMIT 100""",
+        """attempt 80 | placement 90 | worker_id 180 worker > worker | devices 120 |
+        assigned_at 160 assigned | accepted_at 160 accepted | ended_at 160 ended | ending 120 ! |
+        code 150 | message""",
     )
 
 
@@ -224,43 +151,30 @@ def _output() -> list[Panel]:
         table(
             "Result and parameters",
             "What the task was given and what it returned.",
-            rows(
-                f"""SELECT part, entry.key, entry.value FROM tasks
+            f"""SELECT part, entry.key, entry.value FROM tasks
                 CROSS JOIN LATERAL (VALUES ('parameter', parameters), ('result', result)) AS given (part,
                 body)
                 CROSS JOIN LATERAL jsonb_each_text(
                     CASE jsonb_typeof(body) WHEN 'object' THEN body ELSE jsonb_build_object('value', body) END
-                ) AS entry WHERE task_id = {TASK} AND body IS NOT NULL LIMIT 200"""
-            ),
-            [Column("part", 90), Column("key", 160), Column("value")],
+                ) AS entry WHERE task_id = {TASK} AND body IS NOT NULL LIMIT 200""",
+            "part 90 | key 160 | value",
         ),
         table(
             "Artifacts",
             "Files and checkpoints that the task has saved, newest first.",
-            rows(
-                f"""SELECT name, version, size_bytes, step, saved_at FROM artifacts WHERE task_id =
-                    {TASK}
-                AND stream_id = {_STREAM} ORDER BY saved_at DESC LIMIT 100"""
-            ),
-            [
-                Column("name"),
-                Column("version", 55),
-                Column("size_bytes", 75, "size"),
-                Column("step", 60),
-                Column("saved_at", 145, "saved"),
-            ],
+            f"""SELECT name, version, size_bytes, step, saved_at FROM artifacts WHERE task_id = {TASK}
+            AND stream_id = {_STREAM} ORDER BY saved_at DESC LIMIT 100""",
+            "name | version 55 | size_bytes 75 size | step 60 | saved_at 145 saved",
             none="The task has saved no artifact",
         ),
         table(
             "Traceback",
             "Of the newest attempt that failed.",
-            rows(
-                f"""SELECT line FROM (SELECT error_traceback FROM attempts WHERE task_id = {TASK}
+            f"""SELECT line FROM (SELECT error_traceback FROM attempts WHERE task_id = {TASK}
                 AND error_traceback IS NOT NULL ORDER BY attempt DESC LIMIT 1) AS newest,
                 regexp_split_to_table(error_traceback, E'\\n') WITH ORDINALITY AS lines (line, number)
-                ORDER BY number LIMIT 300"""
-            ),
-            [Column("line")],
+                ORDER BY number LIMIT 300""",
+            "line",
             none="No attempt has failed with a traceback",
         ),
     ]
