@@ -9,9 +9,9 @@ from tests.chaos.kills.pausing import Point
 Story = Literal["save", "resume", "instruction"]
 WORKER, STORE_PROCESS, TASK, STORE = "worker", "store process", "task", "store"
 _WORKER = "trackside.worker."
-_SPOOL = f"{_WORKER}child.spool:Spool."
+_SPOOL = f"{_WORKER}child.channel.spool:Spool."
 _UPLOADS = f"{_WORKER}artifacts.uploads:"
-_CHANNEL = f"{_WORKER}child.worker_channel:WorkerChannel."
+_CHANNEL = f"{_WORKER}child.channel.worker_channel:WorkerChannel."
 _REPORTER = f"{_WORKER}reporting.reporter:Reporter."
 _CHECKPOINTS = f"{_WORKER}artifacts.checkpoints:Checkpoints."
 _OPERATIONS = f"{_WORKER}artifacts.operations:"
