@@ -2,7 +2,7 @@
 
 The first line of a file says how many partitions the events have, and has the private keys of encrypted
 streams by their public ones. Each further line is an entry, partition by partition; the last one is the state
-of all streams and of the fleet, and how many records had which outcome.
+of all streams and of the fleet, and the outcome of each record, in the order of folding.
 """
 
 import base64
@@ -129,14 +129,14 @@ class Folded:
 
     streams: Streams
     fleet: fleet.Fleet
-    outcomes: Counter[str]
+    outcomes: list[str]
     effective: set[type[Event]]
     """The types of the events that changed a state, parked a stream, or are of a topic that nothing folds."""
 
     def end(self) -> Json:
         states = {name: meaning(json.loads(dump(each))) for name, each in self.streams.by_id.items()}
         fleet = json.loads(json.dumps(FLEET.dump_python(self.fleet), default=_in_order))
-        return {"outcomes": dict(sorted(self.outcomes.items())), "states": states, "fleet": fleet}
+        return {"outcomes": self.outcomes, "states": states, "fleet": fleet}
 
 
 def _in_order(value: Any) -> Any:
@@ -147,12 +147,12 @@ def _in_order(value: Any) -> Any:
 async def fold(history: History) -> Folded:
     """Folds the events and the fleet of a history, partition by partition."""
     streams = Streams(AGGREGATES, partitions=history.topics.event_partitions)
-    folded, topics = Folded(streams, fleet.Fleet(), Counter(), set()), history.topics
+    folded, topics = Folded(streams, fleet.Fleet(), [], set()), history.topics
     log = MemoryLog(history.clock())
     await history.append_to(log)
 
     def count(_: Stream | None, outcome: Outcome, record: Record) -> None:
-        folded.outcomes[outcome.value] += 1
+        folded.outcomes.append(outcome.value)
         if outcome in (Outcome.APPLIED, Outcome.PARKED) and isinstance(record.message, Event):
             folded.effective.add(type(record.message))
 
@@ -160,7 +160,7 @@ async def fold(history: History) -> Folded:
         for entry in await log.reader({(topic, partition): 0}).read(1, MANY):
             record = decode(entry, lambda *_: None)
             if record is None:
-                folded.outcomes["unreadable"] += 1
+                folded.outcomes.append("unreadable")
             elif topic == topics.events.name:
                 count(*streams.fold(record), record)
                 if streams.released:

@@ -30,3 +30,8 @@ async def test_every_type_of_events_has_an_effect_in_a_recorded_log() -> None:
     assert missing == set(), "record a history with them, see tests/histories/record.py"
     written = {dict(entry.headers)["ce_type"] for name in names() for entry in read(name).entries}
     assert {kind.wire_type().encode() for kind in WITHOUT_EFFECT} <= written
+
+
+def test_the_recorded_logs_have_every_outcome() -> None:
+    outcomes = {outcome for name in names() for outcome in read(name).end["outcomes"]}
+    assert outcomes == {"applied", "duplicate", "overtaken", "parked", "unreadable"}
